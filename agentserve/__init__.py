@@ -1,0 +1,3 @@
+"""agentserve: an SGLang-based serving frontend for screenshot agents."""
+
+__version__ = "0.1.0"

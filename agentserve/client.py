@@ -1,0 +1,227 @@
+"""The one HTTP client of the router.
+
+    async with RouterClient("http://127.0.0.1:8300") as router:
+        session = await router.create_session(SessionCreate(program="navigator", ...))
+        result = await router.turn(session.id, png, epoch=session.epoch)
+
+Every method raises the AgentServeError that the router answered with, rebuilt from its JSON body,
+and Unavailable when the router cannot be reached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+import httpx
+
+from agentserve.core.errors import AgentServeError, Unavailable, from_body
+from agentserve.core.events import TERMINAL, Event, EventPage
+from agentserve.core.hosting import ProgramList
+from agentserve.core.sessions import (
+    Health,
+    Outcome,
+    Session,
+    SessionCreate,
+    SessionPage,
+    TurnRequest,
+    TurnResult,
+    WorkerList,
+)
+
+TURN_TIMEOUT_S = 600.0
+
+
+class RouterClient:
+    """A client of one router. ``transport`` replaces the network in tests (an ASGI app)."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._http = httpx.AsyncClient(base_url=self.url, timeout=timeout_s, transport=transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    # sessions
+
+    async def create_session(self, create: SessionCreate) -> Session:
+        answer = await self._call(
+            "POST", "/v1/sessions", json=create.model_dump(mode="json", exclude_none=True)
+        )
+        return Session.model_validate(answer.json())
+
+    async def session(self, session_id: str) -> Session:
+        return Session.model_validate(
+            (await self._call("GET", f"/v1/sessions/{session_id}")).json()
+        )
+
+    async def sessions(
+        self, *, status: str | None = None, cursor: str | None = None, limit: int = 50
+    ) -> SessionPage:
+        params = {"status": status, "cursor": cursor, "limit": limit}
+        answer = await self._call(
+            "GET", "/v1/sessions", params={k: v for k, v in params.items() if v is not None}
+        )
+        return SessionPage.model_validate(answer.json())
+
+    async def turn(
+        self,
+        session_id: str,
+        screenshot: bytes,
+        *,
+        instruction: str | None = None,
+        epoch: int | None = None,
+        outcome: Outcome | None = None,
+    ) -> TurnResult:
+        """Send a screenshot (PNG, JPEG or WebP bytes), get the action. Idempotent by epoch."""
+        fields: dict[str, Any] = {}
+        if instruction is not None:
+            fields["instruction"] = instruction
+        if epoch is not None:
+            fields["epoch"] = str(epoch)
+        if outcome is not None:
+            fields["outcome"] = outcome.model_dump_json()
+        answer = await self._call(
+            "POST",
+            f"/v1/sessions/{session_id}/turns",
+            data=fields,
+            files={"screenshot": ("screen", screenshot, "application/octet-stream")},
+            timeout=TURN_TIMEOUT_S,
+        )
+        return TurnResult.model_validate(answer.json())
+
+    async def turn_json(self, session_id: str, request: TurnRequest) -> TurnResult:
+        """The same with the screenshot in base64 or as the hash of a blob."""
+        answer = await self._call(
+            "POST",
+            f"/v1/sessions/{session_id}/turns",
+            json=request.model_dump(mode="json", exclude_none=True),
+            timeout=TURN_TIMEOUT_S,
+        )
+        return TurnResult.model_validate(answer.json())
+
+    async def release(self, session_id: str) -> Session:
+        answer = await self._call("POST", f"/v1/sessions/{session_id}/release")
+        return Session.model_validate(answer.json())
+
+    async def delete(self, session_id: str) -> None:
+        await self._call("DELETE", f"/v1/sessions/{session_id}")
+
+    # events
+
+    async def events(self, session_id: str, *, after: int = 0, limit: int = 500) -> EventPage:
+        answer = await self._call(
+            "GET", f"/v1/sessions/{session_id}/events", params={"after": after, "limit": limit}
+        )
+        return EventPage.model_validate(answer.json())
+
+    async def follow(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Events as they happen, until the session is released or expires."""
+        request = self._http.build_request(
+            "GET",
+            f"/v1/sessions/{session_id}/events",
+            params={"after": after},
+            headers={"accept": "text/event-stream"},
+            timeout=None,
+        )
+        response = await self._send(request, stream=True)
+        try:
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    event = Event.model_validate_json(line[5:])
+                    yield event
+                    if event.type in TERMINAL:
+                        return
+        except httpx.TransportError as error:
+            raise Unavailable(
+                f"the event stream of {session_id} broke: {error}",
+                hint="call follow again with after = the last event's seq",
+            ) from error
+        finally:
+            await response.aclose()
+
+    # blobs, workers, programs
+
+    async def put_blob(self, data: bytes) -> str:
+        """Store bytes under their SHA-256 and return it; already stored bytes are not sent."""
+        sha = hashlib.sha256(data).hexdigest()
+        if not await self.has_blob(sha):
+            await self._call("PUT", f"/v1/blobs/{sha}", content=data)
+        return sha
+
+    async def has_blob(self, sha: str) -> bool:
+        request = self._http.build_request("HEAD", f"/v1/blobs/{sha}")
+        try:
+            response = await self._http.send(request)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        return response.status_code == 200
+
+    async def workers(self) -> WorkerList:
+        return WorkerList.model_validate((await self._call("GET", "/v1/workers")).json())
+
+    async def programs(self) -> ProgramList:
+        return ProgramList.model_validate((await self._call("GET", "/v1/programs")).json())
+
+    async def ready(self) -> Health:
+        """The router's readiness; Health.status is ``unavailable`` while it cannot serve turns."""
+        try:
+            response = await self._http.get("/ready")
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        return Health.model_validate(response.json())
+
+    # plumbing
+
+    async def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return await self._send(self._http.build_request(method, path, **options))
+
+    async def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
+        try:
+            response = await self._http.send(request, stream=stream)
+        except httpx.TimeoutException as error:
+            raise Unavailable(
+                f"the router at {self.url} did not answer {request.method} {request.url.path} "
+                f"in time ({type(error).__name__})",
+                hint="a turn may be asked again with the same epoch: it is not run twice",
+            ) from error
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        if response.is_success:
+            return response
+        await response.aread()
+        raise _error_of(response)
+
+    def _unreachable(self, error: httpx.TransportError) -> Unavailable:
+        return Unavailable(
+            f"cannot reach the router at {self.url}: {error or type(error).__name__}",
+            hint="start one: `agentserve demo --keep-alive`, or `agentserve serve --worker URL`",
+        )
+
+
+def _error_of(response: httpx.Response) -> AgentServeError:
+    retry_after = response.headers.get("retry-after", "")
+    try:
+        body = json.loads(response.content)
+        assert isinstance(body, dict) and "code" in body
+    except (ValueError, AssertionError):
+        return AgentServeError(
+            f"{response.request.method} {response.request.url} answered "
+            f"{response.status_code} without an agentserve error body",
+            hint="is this URL an agentserve router?",
+        )
+    return from_body(body, retry_after=float(retry_after) if retry_after.isdigit() else None)

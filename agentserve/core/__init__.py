@@ -1,0 +1,1 @@
+"""The shared nouns: screens, actions, sessions, plans, events, families, errors. No torch."""

@@ -1,0 +1,85 @@
+"""Settings, one frozen dataclass per part. Modules take their own; nothing else reads the
+environment. Defaults live here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentserve.core.errors import InvalidRequest
+
+MIB = 1024 * 1024
+ROUTER_PORT = 8300
+WORKER_PORT = 8301
+
+
+def cache_folder() -> Path:
+    """Where agentserve keeps what it builds for this user: AGENTSERVE_CACHE, else XDG's."""
+    if path := os.environ.get("AGENTSERVE_CACHE"):
+        return Path(path).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).expanduser() / "agentserve"
+
+
+def router_url() -> str:
+    """The router to talk to when none is named: AGENTSERVE_ROUTER, else the local one."""
+    return os.environ.get("AGENTSERVE_ROUTER", f"http://127.0.0.1:{ROUTER_PORT}")
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InvalidRequest(f"{name} must be between {low:g} and {high:g}, got {value:g}")
+
+
+@dataclass(frozen=True)
+class RouterConfig:
+    """Settings of ``agentserve serve``."""
+
+    workers: tuple[str, ...] = ()
+    """Base URLs of the workers."""
+    data: Path = field(default_factory=lambda: Path("agentserve-data"))
+    """Folder of the session database and the blobs."""
+    programs: tuple[Path, ...] = ()
+    """Folders (or files) of programs; the bundled ones when empty."""
+    hosts: int = 1
+    """Program host processes."""
+    host_threads: int = 16
+    """Turns that one host runs at once."""
+    plain_workers: bool = False
+    """Accept workers without the plugin, for the pass-through only."""
+    max_body_bytes: int = 32 * MIB
+    max_screenshot_bytes: int = 16 * MIB
+    turn_timeout_s: float = 300.0
+    max_turn_tokens: int = 512
+    health_interval_s: float = 1.0
+    """How often each worker is asked for its health."""
+    health_failures: int = 2
+    """Failed checks in a row after which a worker is down."""
+    worker_timeout_s: float = 600.0
+    """Longest silence of a worker during a pass-through request."""
+
+    def __post_init__(self) -> None:
+        _check("hosts", self.hosts, 1, 64)
+        _check("host_threads", self.host_threads, 1, 1024)
+        _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
+        _check("max_turn_tokens", self.max_turn_tokens, 1, 32_768)
+        _check("health_interval_s", self.health_interval_s, 0.05, 600)
+        _check("health_failures", self.health_failures, 1, 100)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Settings of one agent run in a browser."""
+
+    max_turns: int = 15
+    settle_timeout_s: float = 5.0
+    """Longest wait for a page to settle before a screenshot."""
+    repeat_limit: int = 3
+    """The same action on the same screen this often in a row gets a nudge."""
+    headed: bool = False
+
+    def __post_init__(self) -> None:
+        _check("max_turns", self.max_turns, 1, 1000)
+        _check("settle_timeout_s", self.settle_timeout_s, 0, 120)
+        _check("repeat_limit", self.repeat_limit, 2, 100)

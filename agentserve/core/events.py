@@ -1,0 +1,44 @@
+"""Events of a session: what the router stores and streams, in order, and clients may resume at."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from agentserve.core.model import Wire
+
+
+class EventType(StrEnum):
+    SESSION_CREATED = "session.created"
+    SESSION_RELEASED = "session.released"
+    SESSION_EXPIRED = "session.expired"
+    PIN_PLACED = "pin.placed"
+    PIN_MOVED = "pin.moved"
+    TURN_STARTED = "turn.started"
+    TURN_RETRIED = "turn.retried"
+    TURN_COMPLETED = "turn.completed"
+    TURN_FAILED = "turn.failed"
+
+
+TERMINAL = (EventType.SESSION_RELEASED, EventType.SESSION_EXPIRED)
+
+
+class Event(Wire):
+    """``seq`` counts from 1 within a session without gaps: it is the cursor."""
+
+    session_id: str
+    seq: int
+    type: EventType
+    at: datetime
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class EventPage(Wire):
+    """Answer of ``GET /v1/sessions/{id}/events`` without streaming."""
+
+    events: list[Event]
+    next_cursor: int
+    """Pass it as ``after`` to go on."""

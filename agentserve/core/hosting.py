@@ -1,0 +1,62 @@
+"""The wire form between the router and its program hosts (HTTP over a Unix socket).
+
+A host is stateless: a turn's request holds everything the program needs, its answer everything
+the session keeps. The pictures themselves lie in the router's blob folder, which the host reads.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from agentserve.core.model import Wire
+from agentserve.core.plans import Piece, Plan
+from agentserve.core.screens import ScreenSpace
+from agentserve.core.sessions import CallUsage, Outcome
+
+
+class ProgramInfo(Wire):
+    """One registered program: a file with ``begin`` and ``turn``."""
+
+    name: str
+    doc: str = ""
+    sha256: str
+    """Of the program's source: recordings name it."""
+
+
+class ProgramList(Wire):
+    programs: list[ProgramInfo]
+    broken: dict[str, str] = Field(default_factory=dict)
+    """File name to the reason why it is not a program."""
+
+
+class HostTurn(Wire):
+    """Run one turn of a program: ``POST /turns`` on the host."""
+
+    session_id: str
+    request_id: str
+    program: str
+    task: str
+    instruction: str
+    outcome: Outcome | None
+    first: bool
+    """True when the session has no turn yet: the program's ``begin`` runs before ``turn``."""
+    plan: Plan
+    space: ScreenSpace
+    family: str
+    worker_url: str
+    tokenizer_sha256: str
+    timeout_s: float
+    max_turn_tokens: int
+    """Most tokens one generation call may add."""
+
+
+class HostAnswer(Wire):
+    """What a turn came to."""
+
+    pieces: list[Piece]
+    """New pieces behind plan.prior, in order: program text, the screen, generated text."""
+    text: str
+    variables: dict[str, str]
+    action_text: str | None
+    """The text of the program's action, None when it does not act."""
+    calls: list[CallUsage]

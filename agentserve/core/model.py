@@ -1,0 +1,11 @@
+"""The base of every wire model: frozen, and closed to unknown fields."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Wire(BaseModel):
+    """A value that crosses a process boundary. Unknown fields are errors, instances are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

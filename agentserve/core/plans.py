@@ -1,0 +1,64 @@
+"""What a prompt is made of. A session's transcript and the plan of one prompt share one schema.
+
+A *piece* is either text, kept as the token ids that were really sent or generated (so that no turn
+ever tokenises an earlier one differently), or a *visual item*. The transcript is the list of
+pieces of every completed turn; a *plan* is what of it the next prompt contains, followed by the
+items of the new screen.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from agentserve.core.model import Wire
+from agentserve.core.screens import Size
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class TextPiece(Wire):
+    """Token ids of one stretch of text; ``text`` is for people and logs, never re-tokenised."""
+
+    kind: Literal["text"] = "text"
+    ids: list[int]
+    text: str = ""
+
+
+class VisualItem(Wire):
+    """A picture in the prompt: the blob with its pixels, its size and its tokens in the LLM."""
+
+    kind: Literal["image"] = "image"
+    blob: Sha256
+    size: Size
+    tokens: Annotated[int, Field(ge=1)]
+    turn: int
+
+
+Piece = Annotated[TextPiece | VisualItem, Field(discriminator="kind")]
+
+
+class Plan(Wire):
+    """The prompt of one turn, up to the text that the program adds.
+
+    ``prior`` is taken from the transcript, ``screen`` is new. ``move`` names the reason when
+    ``prior`` is not the whole prompt of the turn before: the prefix cache then cannot hold it.
+    """
+
+    prior: list[Piece]
+    screen: list[VisualItem]
+    move: str | None = None
+
+    @property
+    def prior_tokens(self) -> int:
+        return num_tokens(self.prior)
+
+    @property
+    def visual_tokens(self) -> int:
+        return sum(p.tokens for p in [*self.prior, *self.screen] if isinstance(p, VisualItem))
+
+
+def num_tokens(pieces: list[Piece]) -> int:
+    """Prompt tokens of the pieces; a visual item's two vision markers belong to its text."""
+    return sum(len(p.ids) if isinstance(p, TextPiece) else p.tokens for p in pieces)

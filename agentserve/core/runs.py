@@ -1,0 +1,74 @@
+"""What a run of an agent in a browser produces, step by step. The browser layer emits it, the
+recorder and the progress display take it; neither knows the other."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from agentserve.core.actions import Action
+from agentserve.core.model import Wire
+from agentserve.core.sessions import Outcome, Session, TurnResult
+
+EndReason = Literal[
+    "done", "task_ended", "call_user", "max_turns", "invalid_actions", "error", "interrupted"
+]
+
+
+class Step(Wire):
+    """One observe-turn-act step."""
+
+    index: int
+    url: str
+    """The page's address when the screenshot was taken."""
+    instruction: str | None
+    outcome_sent: Outcome | None
+    """What the turn was told of the action before."""
+    result: TurnResult
+    performed: Action | None
+    """The action that was really performed, in CSS px."""
+    outcome: Outcome
+    """What became of it."""
+    step_ms: float
+
+
+class RunSummary(Wire):
+    """How a run ended."""
+
+    session_id: str
+    end: EndReason
+    message: str = ""
+    success: bool | None = None
+    """The task's own check; None when the task has none."""
+    reward: float | None = None
+    turns: int = 0
+
+
+class Computer(Protocol):
+    """What a runner drives: a browser page, or a scripted stand-in of one."""
+
+    @property
+    def url(self) -> str:
+        """Address of the page that is in front."""
+        ...
+
+    async def screenshot(self) -> bytes:
+        """PNG of the settled page, in the session's model px. Raises BrowserFailed."""
+        ...
+
+    async def perform(self, action: Action) -> Outcome:
+        """Perform an action in CSS px. A page that resists gives ``failed``, never an exception."""
+        ...
+
+
+class RunObserver(Protocol):
+    """Told of a run as it happens. Calls come in this order, step once a turn."""
+
+    async def started(self, session: Session, url: str) -> None: ...
+
+    async def screenshot(self, index: int, image: bytes) -> None:
+        """PNG bytes, before the turn is asked."""
+        ...
+
+    async def step(self, step: Step) -> None: ...
+
+    async def ended(self, summary: RunSummary) -> None: ...

@@ -1,0 +1,275 @@
+"""The wire form between client, router and recordings: sessions, turns, usage, workers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, field_validator
+
+from agentserve.core.actions import Action
+from agentserve.core.model import Wire
+from agentserve.core.plans import Sha256
+from agentserve.core.screens import ScreenSpace, Size
+
+SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+MAX_TIMEOUT_S = 86_400.0
+MAX_METADATA = 32
+
+
+class Outcome(Wire):
+    """What became of the last action; the program may show it to the model."""
+
+    status: Literal["ok", "invalid", "failed"]
+    message: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+class SessionCreate(Wire):
+    """Body of ``POST /v1/sessions``."""
+
+    program: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    """Name of a registered program."""
+    task: Annotated[str, StringConstraints(min_length=1, max_length=8000)]
+    model: Annotated[str, StringConstraints(max_length=500)] | None = None
+    """Serve only on workers of this model; any worker when left out."""
+    viewport: Size
+    """The browser's viewport, in CSS px."""
+    scale: Annotated[float, Field(gt=0, le=8)] = 1.0
+    """Model px per CSS px; each side is then rounded to the model's token grid."""
+    policy: Annotated[str, StringConstraints(max_length=50)] = "full"
+    """Which earlier screens a prompt keeps: ``full``, ``current`` or ``last:N``."""
+    metadata: dict[str, str] = Field(default_factory=dict)
+    timeout_s: Annotated[float, Field(gt=0)] = 3600.0
+    """The session expires this long after its creation."""
+    inactivity_timeout_s: Annotated[float, Field(gt=0)] = 900.0
+    """The session expires this long after its last turn."""
+
+    @field_validator("metadata")
+    @classmethod
+    def _small(cls, value: dict[str, str]) -> dict[str, str]:
+        if len(value) > MAX_METADATA or any(
+            len(k) > 100 or len(v) > 1000 for k, v in value.items()
+        ):
+            raise ValueError(
+                f"metadata holds at most {MAX_METADATA} entries, keys to 100 and values to 1000 "
+                "characters"
+            )
+        return value
+
+
+class SessionStatus(StrEnum):
+    IDLE = "idle"
+    RUNNING = "running"
+    RELEASED = "released"
+    EXPIRED = "expired"
+
+
+class Pin(Wire):
+    """Which worker holds a session's KV cache. A new ``boot_id`` means that it is cold."""
+
+    worker_id: str
+    boot_id: str
+    generation: int
+    expected_cached_tokens: int = 0
+    """Prompt tokens that the worker held after the last turn."""
+
+
+class CallUsage(Wire):
+    """One generation call of a turn, as the worker reported it."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+class Usage(Wire):
+    """Token counts of a turn. ``prompt`` and ``cached`` are those of its first call."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Of prompt_tokens, found in the worker's prefix cache."""
+    visual_tokens: int = 0
+    """Of prompt_tokens, visual."""
+    completion_tokens: int = 0
+    """Generated, over all calls of the turn."""
+    prefilled_tokens: int = 0
+    """Computed anew, over all calls of the turn."""
+    stored_prefix_tokens: int = 0
+    """What a warm worker should have found: the earlier turns' tokens in this prompt."""
+    calls: list[CallUsage] = Field(default_factory=list)
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of two turns, without the single calls."""
+        names = [name for name in Usage.model_fields if name != "calls"]
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+class Timings(Wire):
+    """Milliseconds of a turn, from the router's side."""
+
+    queue_ms: float = 0.0
+    """Waiting for the session, a worker and a program host."""
+    plan_ms: float = 0.0
+    """Decoding and storing the screenshot, planning the prompt."""
+    program_ms: float = 0.0
+    """The program's own turn, generation included."""
+    total_ms: float = 0.0
+
+
+class Session(Wire):
+    """A session as ``GET /v1/sessions/{id}`` shows it."""
+
+    id: SessionId
+    status: SessionStatus
+    program: str
+    task: str
+    model: str | None
+    policy: str
+    space: ScreenSpace
+    """The viewport, and the screen in model px; a screenshot must have one of its sizes."""
+    metadata: dict[str, str]
+    created_at: datetime
+    expires_at: datetime
+    last_active_at: datetime
+    timeout_s: float
+    inactivity_timeout_s: float
+    epoch: int = 0
+    """The epoch that the next turn must carry; grows by one with every turn."""
+    turns: int = 0
+    pin: Pin | None = None
+    usage: Usage = Field(default_factory=Usage)
+    """Sums over all turns."""
+    warnings: list[str] = Field(default_factory=list)
+
+
+class SessionPage(Wire):
+    """Answer of ``GET /v1/sessions``, newest first."""
+
+    sessions: list[Session]
+    next_cursor: str | None = None
+
+
+class ScreenshotRef(Wire):
+    """A screenshot in a JSON body: its bytes in base64, or the hash of a blob sent before."""
+
+    base64: str | None = None
+    blob: Sha256 | None = None
+
+    @field_validator("blob")
+    @classmethod
+    def _one(cls, value: str | None, info: Any) -> str | None:
+        if (value is None) == (info.data.get("base64") is None):
+            raise ValueError("give exactly one of base64 and blob")
+        return value
+
+    model_config = Wire.model_config | {"validate_default": True}
+
+
+class TurnRequest(Wire):
+    """JSON body of ``POST /v1/sessions/{id}/turns``."""
+
+    screenshot: ScreenshotRef
+    instruction: Annotated[str, StringConstraints(max_length=8000)] | None = None
+    """What to do now. The first turn's is the session's task when left out."""
+    epoch: Annotated[int, Field(ge=0)] | None = None
+    """The session's current epoch; sent along, a repeated request is answered, not run again."""
+    outcome: Outcome | None = None
+    """What became of the last turn's action."""
+
+
+class InvalidAction(Wire):
+    """The model's text was no action of the grammar. Send it back as the next turn's outcome."""
+
+    text: str
+    reason: str
+
+
+class WorkerRef(Wire):
+    id: str
+    boot_id: str
+
+
+class TurnResult(Wire):
+    """Answer of a turn."""
+
+    session_id: SessionId
+    turn: int
+    epoch: int
+    """The epoch this turn answered; the next turn's is one higher."""
+    action: Action | None = None
+    """In CSS px, to be performed as it is. None for programs that do not act, or see invalid."""
+    model_action: Action | None = None
+    """The same action in model px, as the model pointed."""
+    invalid: InvalidAction | None = None
+    text: str
+    """Everything the model wrote in this turn."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """The program's named answers: thought, action, verdict …"""
+    usage: Usage
+    timings: Timings
+    worker: WorkerRef
+    screenshot: Sha256
+    """Of the bytes as they were sent."""
+    move: str | None = None
+    """Why the prompt does not extend the last turn's, when it does not."""
+    attempts: int = 1
+    replayed: bool = False
+    """True when a stored answer was returned."""
+
+
+class HookReport(Wire):
+    target: str
+    kind: str
+
+
+class WorkerReport(Wire):
+    """What the engine plugin tells of its worker: ``GET /agentserve`` on the worker."""
+
+    plugin: Literal["agentserve"] = "agentserve"
+    version: str
+    sglang_version: str
+    boot_id: str
+    hooks: list[HookReport]
+    model: str
+    """Path or name, as the worker was started."""
+    served_model_name: str
+    architecture: str
+    context_length: int
+    max_total_tokens: int
+    """Slots of the KV pool, in tokens."""
+    page_size: int
+    device: str
+    tokenizer_sha256: Sha256
+    """Hash of what ``GET /agentserve/tokenizer`` returns."""
+
+
+class WorkerState(StrEnum):
+    STARTING = "starting"
+    READY = "ready"
+    DOWN = "down"
+    REFUSED = "refused"
+
+
+class Worker(Wire):
+    """A worker as ``GET /v1/workers`` shows it."""
+
+    id: str
+    url: str
+    state: WorkerState
+    reason: str = ""
+    report: WorkerReport | None = None
+    sessions: int = 0
+    """Pins on it."""
+    running_turns: int = 0
+
+
+class WorkerList(Wire):
+    workers: list[Worker]
+
+
+class Health(Wire):
+    status: Literal["ok", "unavailable"]
+    version: str
+    workers_ready: int = 0
+    programs: list[str] = Field(default_factory=list)
