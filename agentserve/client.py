@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import httpx
 
+from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import AgentServeError, Unavailable, from_body
 from agentserve.core.events import TERMINAL, Event, EventPage
 from agentserve.core.hosting import ProgramList
@@ -45,7 +46,12 @@ class RouterClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self._http = httpx.AsyncClient(base_url=self.url, timeout=timeout_s, transport=transport)
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            timeout=timeout_s,
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S),
+            transport=transport,
+        )
 
     async def __aenter__(self) -> Self:
         return self

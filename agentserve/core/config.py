@@ -12,6 +12,9 @@ from agentserve.core.errors import InvalidRequest
 MIB = 1024 * 1024
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
+KEEP_CONNECTION_S = 2.0
+"""How long our HTTP clients keep an idle connection: well below the 5 s after which uvicorn, which
+serves SGLang too, closes it. A request that meets the closing looks like a lost server."""
 
 
 def cache_folder() -> Path:
@@ -25,6 +28,12 @@ def cache_folder() -> Path:
 def router_url() -> str:
     """The router to talk to when none is named: AGENTSERVE_ROUTER, else the local one."""
     return os.environ.get("AGENTSERVE_ROUTER", f"http://127.0.0.1:{ROUTER_PORT}")
+
+
+def chromium_path() -> Path | None:
+    """The Chromium to run: AGENTSERVE_CHROMIUM, else CHROMIUM; None to look for one."""
+    path = os.environ.get("AGENTSERVE_CHROMIUM") or os.environ.get("CHROMIUM")
+    return Path(path).expanduser() if path else None
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:
@@ -60,6 +69,11 @@ class RouterConfig:
     """Longest silence of a worker during a pass-through request."""
 
     def __post_init__(self) -> None:
+        for url in self.workers:
+            if not url.startswith(("http://", "https://")):
+                raise InvalidRequest(
+                    f"{url!r} is not a worker's URL", hint="write it as http://HOST:PORT"
+                )
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
         _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
@@ -77,9 +91,12 @@ class RunConfig:
     """Longest wait for a page to settle before a screenshot."""
     repeat_limit: int = 3
     """The same action on the same screen this often in a row gets a nudge."""
+    retry_timeout_s: float = 60.0
+    """How long a turn is asked again while the router or its workers are unavailable."""
     headed: bool = False
 
     def __post_init__(self) -> None:
         _check("max_turns", self.max_turns, 1, 1000)
         _check("settle_timeout_s", self.settle_timeout_s, 0, 120)
         _check("repeat_limit", self.repeat_limit, 2, 100)
+        _check("retry_timeout_s", self.retry_timeout_s, 0, 3600)

@@ -3,6 +3,8 @@
 AgentServeError
 ├── BadRequest               the caller can mend it; nothing was changed
 │   ├── InvalidRequest       422  a field is missing, unknown or out of range
+│   ├── UnknownRoute         404  no such path
+│   ├── MethodNotAllowed     405  the path is known, not with this method
 │   ├── UnknownSession       404  no such session
 │   ├── UnknownBlob          404  no such blob
 │   ├── UnknownWorker        404  no such worker
@@ -19,7 +21,8 @@ AgentServeError
 │   ├── HostLost             503  the program host died during the turn
 │   ├── WorkerLost           502  the worker died during the turn
 │   ├── TurnTimeout          504  the turn took longer than its limit
-│   └── OverCapacity         429  a limit on running or queued turns is reached
+│   ├── OverCapacity         429  a limit on running or queued turns is reached
+│   └── StorageFailed        507  the router cannot write to its data folder
 ├── ProgramFailed            500  the program raised
 ├── EngineMismatch           -    this SGLang does not fit the plugin (the worker does not start)
 ├── BrowserFailed            -    the page or the browser failed
@@ -72,6 +75,14 @@ class BadRequest(AgentServeError):
 
 class InvalidRequest(BadRequest):
     code, status = "invalid_request", 422
+
+
+class UnknownRoute(BadRequest):
+    code, status = "unknown_route", 404
+
+
+class MethodNotAllowed(BadRequest):
+    code, status = "method_not_allowed", 405
 
 
 class UnknownSession(BadRequest):
@@ -140,6 +151,10 @@ class TurnTimeout(Unavailable):
 
 class OverCapacity(Unavailable):
     code, status = "over_capacity", 429
+
+
+class StorageFailed(Unavailable):
+    code, status = "storage_failed", 507
 
 
 class ProgramFailed(AgentServeError):

@@ -72,3 +72,12 @@ def family_of(architecture: str) -> Family:
         f"no facts about the architecture {architecture!r}",
         hint=f"sessions run on: {', '.join(known)}; others take the pass-through",
     )
+
+
+def family_named(name: str) -> Family:
+    """The family of that name. Raises InvalidRequest for one without facts."""
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    known = ", ".join(family.name for family in FAMILIES)
+    raise InvalidRequest(f"no facts about the family {name!r}", hint=f"known: {known}")

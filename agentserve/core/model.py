@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Wire(BaseModel):
-    """A value that crosses a process boundary. Unknown fields are errors, instances are frozen."""
+    """A value that crosses a process boundary. Unknown fields are errors, instances are frozen.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Numbers are finite: JSON has no way to write the others.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -27,13 +27,26 @@ class TextPiece(Wire):
 
 
 class VisualItem(Wire):
-    """A picture in the prompt: the blob with its pixels, its size and its tokens in the LLM."""
+    """A picture in the prompt: the blob with its pixels, its size and its tokens in the LLM.
+
+    ``begin`` and ``end`` are the ids of the vision markers around it. They belong to the item and
+    to no text piece, so that a policy which drops the item leaves no marker behind. The program
+    host fills them in (only it has a tokenizer): they are empty in a plan's new screen, set in
+    the pieces of a HostAnswer and from there on.
+    """
 
     kind: Literal["image"] = "image"
     blob: Sha256
     size: Size
     tokens: Annotated[int, Field(ge=1)]
     turn: int
+    begin: list[int] = Field(default_factory=list)
+    end: list[int] = Field(default_factory=list)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All that the item takes in a prompt: its visual tokens and its markers."""
+        return len(self.begin) + self.tokens + len(self.end)
 
 
 Piece = Annotated[TextPiece | VisualItem, Field(discriminator="kind")]
@@ -60,5 +73,5 @@ class Plan(Wire):
 
 
 def num_tokens(pieces: list[Piece]) -> int:
-    """Prompt tokens of the pieces; a visual item's two vision markers belong to its text."""
-    return sum(len(p.ids) if isinstance(p, TextPiece) else p.tokens for p in pieces)
+    """Prompt tokens of the pieces, the items' vision markers included."""
+    return sum(len(p.ids) if isinstance(p, TextPiece) else p.prompt_tokens for p in pieces)

@@ -10,7 +10,14 @@ from agentserve.core.model import Wire
 from agentserve.core.sessions import Outcome, Session, TurnResult
 
 EndReason = Literal[
-    "done", "task_ended", "call_user", "max_turns", "invalid_actions", "error", "interrupted"
+    "done",
+    "gave_up",
+    "task_ended",
+    "call_user",
+    "max_turns",
+    "invalid_actions",
+    "error",
+    "interrupted",
 ]
 
 
@@ -18,6 +25,7 @@ class Step(Wire):
     """One observe-turn-act step."""
 
     index: int
+    """Counts from 0, one up a step."""
     url: str
     """The page's address when the screenshot was taken."""
     instruction: str | None
@@ -56,7 +64,8 @@ class Computer(Protocol):
         ...
 
     async def perform(self, action: Action) -> Outcome:
-        """Perform an action in CSS px. A page that resists gives ``failed``, never an exception."""
+        """Perform an action in CSS px. A page that resists gives ``failed``, never an exception;
+        BrowserFailed is raised when there is no page any more (crashed, browser gone)."""
         ...
 
 

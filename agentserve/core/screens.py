@@ -74,17 +74,33 @@ class ScreenSpace(Wire):
             min(self.model.height - 1, int((y + 0.5) * self.model.height / self.css.height)),
         )
 
+    def distance_to_css(self, dx: float, dy: float) -> tuple[int, int]:
+        """A distance in model px as one in CSS px, rounded; a distance never becomes nothing."""
+
+        def convert(distance: float, css: int, model: int) -> int:
+            pixels = round(distance * css / model)
+            return pixels or (distance > 0) - (distance < 0)
+
+        return (
+            convert(dx, self.css.width, self.model.width),
+            convert(dy, self.css.height, self.model.height),
+        )
+
 
 def screen_space(viewport: Size, scale: float, grid: int) -> ScreenSpace:
     """The spaces of a session: each side of the scaled viewport rounded to the token grid.
 
-    Raises InvalidRequest when the model's screen would be empty or over the pixel limit.
+    Raises InvalidRequest when the scaled viewport or the model's screen would be empty or over the
+    pixel limit.
     """
-
-    def snap(side: int) -> int:
-        return max(1, round(side * scale / grid)) * grid
-
-    width, height = snap(viewport.width), snap(viewport.height)
+    scaled = (viewport.width * scale, viewport.height * scale)
+    if not all(1 <= side <= MAX_SIDE for side in scaled):  # written so that NaN is refused too
+        raise InvalidRequest(
+            f"viewport {viewport} at scale {scale:g} is {scaled[0]:g}x{scaled[1]:g} px; "
+            f"the limit is 1 to {MAX_SIDE} px a side",
+            hint="choose another scale or viewport",
+        )
+    width, height = (max(1, round(side / grid)) * grid for side in scaled)
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise InvalidRequest(
             f"viewport {viewport} at scale {scale:g} gives a screen of {width}x{height} px; "

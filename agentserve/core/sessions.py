@@ -218,6 +218,14 @@ class TurnResult(Wire):
     """True when a stored answer was returned."""
 
 
+class TurnPage(Wire):
+    """Answer of ``GET /v1/sessions/{id}/turns``, oldest first."""
+
+    turns: list[TurnResult]
+    next_cursor: int
+    """Pass it as ``after`` to go on."""
+
+
 class HookReport(Wire):
     target: str
     kind: str
@@ -258,7 +266,10 @@ class Worker(Wire):
     url: str
     state: WorkerState
     reason: str = ""
+    boot_id: str = ""
+    """Of its present life: it changes with every restart. Empty until the worker was ready."""
     report: WorkerReport | None = None
+    """None for a plain worker, which serves the pass-through only."""
     sessions: int = 0
     """Pins on it."""
     running_turns: int = 0

@@ -19,8 +19,8 @@ from agentserve.core.actions.union import (
     Type,
     Wait,
     action_schema,
+    action_to_css,
     check_inside,
-    map_points,
 )
 
 __all__ = [
@@ -42,8 +42,8 @@ __all__ = [
     "Wait",
     "action_regex",
     "action_schema",
+    "action_to_css",
     "check_inside",
     "format_action",
-    "map_points",
     "parse_action",
 ]

@@ -26,11 +26,10 @@ from agentserve.core.actions.union import (
     check_inside,
 )
 from agentserve.core.errors import BadAction
-from agentserve.core.screens import Size
+from agentserve.core.screens import MAX_SIDE, Size
 
 MAX_TEXT = 160
 _STRING = rf'"(?:[^"\\\x00-\x1f\x7f]|\\["\\nt]){{0,{MAX_TEXT}}}"'
-_SIGNED = r"-?(?:0|[1-9][0-9]{0,3})"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]+')
 
 # kind -> its fields in the order of the text; "?" marks a field that may be left out at its default
@@ -76,12 +75,13 @@ def action_regex(size: Size, kinds: Iterable[str] = KINDS) -> str:
     Raises BadAction for a kind that is not in the union.
     """
     x, y = number_regex(size.width), number_regex(size.height)
+    wheel = f"-?{number_regex(MAX_SIDE + 1)}"
     rules = {
         "click": f"click {x} {y}(?: right| middle)?",
         "double_click": f"double_click {x} {y}",
         "hover": f"hover {x} {y}",
         "drag": f"drag {x} {y} {x} {y}",
-        "scroll": f"scroll {x} {y} {_SIGNED} {_SIGNED}",
+        "scroll": f"scroll {x} {y} {wheel} {wheel}",
         "key": f"key {KEY_PATTERN}",
         "type": f"type {_STRING}",
         "wait": "wait (?:[1-9]|[12][0-9]|30)",

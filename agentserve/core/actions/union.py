@@ -3,14 +3,14 @@ whether its points are CSS px or model px."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
 from agentserve.core.errors import BadAction
 from agentserve.core.model import Wire
-from agentserve.core.screens import MAX_SIDE, Size
+from agentserve.core.screens import MAX_SIDE, ScreenSpace, Size
 
 Coordinate = Annotated[int, Field(ge=0, lt=MAX_SIDE)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
@@ -122,12 +122,14 @@ def points(action: Any) -> list[tuple[int, int]]:
     ]
 
 
-def map_points(action: Any, convert: Callable[[float, float], tuple[int, int]]) -> Any:
-    """The same action with every point converted (see ScreenSpace.to_css and to_model)."""
+def action_to_css(action: Any, space: ScreenSpace) -> Any:
+    """An action in model px as the same action in CSS px: its points and its scroll distances."""
     update: dict[str, int] = {}
     for fx, fy in POINT_FIELDS:
         if hasattr(action, fx):
-            update[fx], update[fy] = convert(getattr(action, fx), getattr(action, fy))
+            update[fx], update[fy] = space.to_css(getattr(action, fx), getattr(action, fy))
+    if isinstance(action, Scroll):
+        update["dx"], update["dy"] = space.distance_to_css(action.dx, action.dy)
     return action.model_copy(update=update)
 
 
