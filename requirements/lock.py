@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Write requirements/cpu.txt, the lock of everything agentserve needs on a machine without a GPU.
 
-    python requirements/lock.py            # resolve again, write cpu.txt
-    python requirements/lock.py --check    # exit 1 when cpu.txt does not fit pyproject.toml and this list any more
+    python requirements/lock.py            # after a change to pyproject.toml or to the lists below
+    python requirements/lock.py --upgrade  # newer versions of everything
+    python requirements/lock.py --check    # write nothing, exit 1 when cpu.txt is out of date
 
-SGLang's own requirements are those of a CUDA server (11 GB). The packages in EXCLUDED are left out of the resolution, with
-everything that only they need. The resolver is uv (installed into a throw-away environment when it is not on PATH); only
-metadata is fetched, no wheel. The lock holds, per package, one version for all supported Pythons and the hashes of the
-wheels for Linux x86_64.
+SGLang's own requirements are those of a CUDA server (11 GB). The packages in EXCLUDED are left out
+of the resolution, with everything that only they need. The resolver is uv (installed into a
+throw-away environment when it is not on PATH); only metadata is fetched, no wheel. The lock holds,
+per package, one version for all supported Pythons and the hashes of its wheels for Linux x86_64.
 """
 
 import argparse
@@ -27,11 +28,11 @@ PLATFORM = "x86_64-manylinux_2_36"
 EXTRAS = ("engine", "browser", "dev")
 UV = "uv>=0.9.8"
 
-# Left out of the lock. A reason each; "not imported" was read off sys.modules of all processes of a server on the CPU that
-# answered text, image, regex and JSON-schema requests for Qwen2.5-VL.
+# Left out of the lock. A reason each; "not imported" was read off sys.modules of all processes of
+# a server on the CPU that answered text, image, regex and JSON-schema requests for Qwen2.5-VL.
 EXCLUDED = {
-    "sglang-kernel": "CUDA libraries only; agentserve.engine.cpu stands in for the module on the CPU",
-    "flashinfer-python": "CUDA attention kernels; not imported with --attention-backend torch_native",
+    "sglang-kernel": "CUDA libraries only; agentserve.engine.cpu stands in for the module",
+    "flashinfer-python": "CUDA attention kernels; not imported with torch_native attention",
     "flash-attn-4": "CUDA attention kernels, not imported",
     "quack-kernels": "CUDA kernels, not imported",
     "humming-kernels": "CUDA kernels, not imported",
@@ -43,7 +44,7 @@ EXCLUDED = {
     "nvidia-mathdx": "CUDA device libraries, not imported",
     "nvshmem4py-cu13": "GPU-to-GPU memory, not imported",
     "cuda-python": "CUDA driver bindings, not imported",
-    "cuda-bindings": "CUDA driver bindings; torch imports them only to compile CUDA code at run time",
+    "cuda-bindings": "CUDA driver bindings; torch imports them only where there is a GPU",
     "cuda-pathfinder": "finds CUDA libraries for the bindings above",
     "torch-memory-saver": "frees GPU memory between training steps; not imported",
     "nvidia-cusolver": "loaded by torch only for linear algebra on a GPU",
@@ -62,10 +63,16 @@ EXCLUDED = {
     "py-spy": "a profiler the operator starts by hand",
 }
 
+# Imported by SGLang but not asked for by it: they come along with a package left out above.
+ADDED = {
+    "dill": "imported when the server starts; otherwise brought by datasets",
+    "jsonschema": "imported by the OpenAI chat route; otherwise brought by mistral-common",
+}
+
 # Wheels that look as if they could go, and cannot.
 KEPT = {
-    "nvidia-*": "torch's CUDA build is the only one there is for this release, and its libraries link to these when they load",
-    "triton": "imported by sglang at the top; also runs agentserve's kernels in interpreter mode in the tests",
+    "nvidia-*": "torch's libraries link to these, its CUDA build is the only one of this release",
+    "triton": "imported with sglang; also interprets agentserve's kernels in the tests",
     "selenium": "import miniwob needs it",
 }
 
@@ -83,10 +90,20 @@ def resolve(uv: str, python: str, constraints: str, scratch: Path) -> dict[str, 
     """Name to {version, marker, hashes, bytes} of one Python version's resolution."""
     excludes = scratch / "excludes.txt"
     excludes.write_text("".join(f"{name}\n" for name in EXCLUDED))
+    added = scratch / "added.in"
+    added.write_text("".join(f"{name}\n" for name in ADDED))
     pins = scratch / "constraints.txt"
     pins.write_text(constraints)
     out = scratch / f"pylock.{python.replace('.', '')}.toml"
-    command = [uv, "pip", "compile", str(HERE.parent / "pyproject.toml"), "--quiet", "--no-header"]
+    command = [
+        uv,
+        "pip",
+        "compile",
+        str(HERE.parent / "pyproject.toml"),
+        str(added),
+        "--quiet",
+        "--no-header",
+    ]
     command += [part for extra in EXTRAS for part in ("--extra", extra)]
     command += ["--python-version", python, "--python-platform", PLATFORM, "--only-binary", ":all:"]
     command += ["--excludes", str(excludes), "--constraints", str(pins)]
@@ -126,17 +143,23 @@ def marker(pythons: list[str]) -> str:
 def render(packages: dict[str, dict]) -> str:
     size = sum(package["bytes"] for package in packages.values()) / 1e9
     lines = [
-        "# Everything agentserve needs on a machine without a GPU: engine on the CPU, router, browser, tests.",
-        f"# Linux x86_64, Python {', '.join(PYTHONS)}. {len(packages)} packages, {size:.2f} GB to download.",
+        "# Everything agentserve needs without a GPU: engine on the CPU, router, browser, tests.",
+        f"# Linux x86_64, Python {', '.join(PYTHONS)};"
+        f" {len(packages)} packages, {size:.2f} GB to download.",
         "#",
         "#     pip install --no-deps --require-hashes -r requirements/cpu.txt",
         "#",
-        "# --no-deps matters: some packages that SGLang asks for are left out on purpose. On a GPU box install the whole with",
+        "# --no-deps matters: some packages that SGLang asks for are left out on purpose.",
+        "# A GPU box needs them all:",
+        "#",
         "#     pip install .[engine,browser,dev]",
+        "#",
         "# Made by requirements/lock.py; run it again after a change to pyproject.toml.",
         "#",
         "# Left out:",
         *(f"#   {name}: {reason}" for name, reason in EXCLUDED.items()),
+        "# Added:",
+        *(f"#   {name}: {reason}" for name, reason in ADDED.items()),
         "# Kept although it looks superfluous:",
         *(f"#   {name}: {reason}" for name, reason in KEPT.items()),
         "",
@@ -144,20 +167,28 @@ def render(packages: dict[str, dict]) -> str:
     for name, package in sorted(packages.items()):
         lines.append(f"{name}=={package['version']}{marker(package['pythons'])} \\")
         hashes = sorted(package["hashes"])
-        lines += [f"    --hash=sha256:{h} \\" for h in hashes[:-1]] + [f"    --hash=sha256:{hashes[-1]}"]
+        lines += [f"    --hash=sha256:{h} \\" for h in hashes[:-1]] + [
+            f"    --hash=sha256:{hashes[-1]}"
+        ]
     return "\n".join(lines) + "\n"
 
 
 def pins_of(text: str) -> str:
     """The name==version lines of a lock."""
-    pins = [line.removesuffix(" \\") for line in text.splitlines() if "==" in line and line[0].isalnum()]
+    pins = [
+        line.removesuffix(" \\") for line in text.splitlines() if "==" in line and line[0].isalnum()
+    ]
     return "".join(f"{pin}\n" for pin in pins)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the lock is out of date")
-    parser.add_argument("--upgrade", action="store_true", help="take newer versions than the lock has")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 when the lock is out of date"
+    )
+    parser.add_argument(
+        "--upgrade", action="store_true", help="take newer versions than the lock has"
+    )
     options = parser.parse_args()
     old = LOCK.read_text() if LOCK.exists() else ""
     constraints = "" if options.upgrade else pins_of(old)
@@ -171,11 +202,13 @@ def main() -> None:
             constraints += "".join(f"{n}=={p['version']}\n" for n, p in resolutions[python].items())
     new = render(merge(resolutions))
     if options.check:
-        sys.exit(0 if new == old else f"{LOCK.name} is out of date: run python requirements/lock.py")
+        sys.exit(
+            0 if new == old else f"{LOCK.name} is out of date: run python requirements/lock.py"
+        )
     partial = LOCK.with_suffix(".txt.partial")
     partial.write_text(new)
     os.replace(partial, LOCK)
-    print(f"wrote {LOCK}: {new.splitlines()[1][2:]}", file=sys.stderr)
+    print(f"wrote {LOCK}: {new.splitlines()[1][2:-1]}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+# `make` lists what there is. Every target sets the clone up first (quick when that is done).
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint gpu-check soak clean
+BIN := .venv/bin
+# pytest's exit code 5: no test has that mark (yet)
+OR_NONE = || { code=$$?; [ $$code -eq 5 ] && echo "no tests of this kind yet"; }
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## create .venv, install Chromium, Redis and the scenarios' npm packages
+	@bash .ci/setup.sh
+
+demo: setup ## run the demo on this machine; make demo ARGS="--help" for its options
+	@$(BIN)/agentserve demo $(ARGS)
+
+test: setup ## run all tests; make test ARGS="tests/router -x" for some
+	@$(BIN)/pytest $(ARGS)
+
+lint: setup ## check style and the import layers
+	@failed=0; \
+	$(BIN)/ruff check . || failed=1; \
+	$(BIN)/ruff format --check . || failed=1; \
+	$(BIN)/lint-imports || failed=1; \
+	exit $$failed
+
+# PYTEST="python3 -m pytest" takes the packages that are there, for a box that reaches no registry.
+gpu-check: ## run the tests that need a GPU
+	@if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then \
+		echo "no GPU here: nothing checked"; \
+	elif [ -n "$(PYTEST)" ]; then \
+		$(PYTEST) -m gpu $(ARGS) $(OR_NONE); \
+	else \
+		$(MAKE) --no-print-directory setup && { $(BIN)/pytest -m gpu $(ARGS) $(OR_NONE); }; \
+	fi
+
+soak: setup ## run the long tests
+	@$(BIN)/pytest -m soak $(ARGS) $(OR_NONE)
+
+clean: ## remove what set-up and tests have made in this clone
+	rm -rf .venv scenarios/*/node_modules build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	find agentserve programs tests -name __pycache__ -prune -exec rm -rf {} +
