@@ -1,0 +1,197 @@
+"""Every private name of SGLang that agentserve uses, in one place, with the signature it must have.
+
+The only file that imports sglang. SGLang promises none of these names, so they are checked before
+they are used; a release that changed one is refused with a line that names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from sglang.srt.plugins import load_plugins
+from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+from tokenizers import Tokenizer
+
+from agentserve.core.errors import EngineMismatch
+
+SGLANG_VERSION = "0.5.23"
+"""The release whose names these are."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A function or class of SGLang and its parameters, without annotations."""
+
+    target: str
+    signature: str
+    server_only: bool = False
+    """Used (and, for a child process, only importable at a cost) in the HTTP server's process."""
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What the HTTP server knows of its model once the engine has started."""
+
+    model: str
+    served_model_name: str
+    architecture: str
+    context_length: int
+    max_total_tokens: int
+    page_size: int
+    device: str
+    tokenizer_json: str
+
+
+NAMES: tuple[Name, ...] = (
+    Name("sglang.srt.plugins.load_plugins", "()"),
+    Name(
+        "sglang.srt.plugins.hook_registry.HookRegistry.register",
+        "(target, hook, hook_type=<HookType.AFTER: 'after'>, *, source=None)",
+    ),
+    Name("sglang.srt.server_args.prepare_server_args", "(argv)", server_only=True),
+    Name("sglang.launch_server.run_server", "(server_args)", server_only=True),
+    Name(
+        "sglang.srt.utils.kill_process_tree",
+        "(parent_pid, include_parent=True, skip_pid=None, wait_timeout=60)",
+        server_only=True,
+    ),
+    Name(
+        "sglang.srt.entrypoints.http_server._GlobalState",
+        "(tokenizer_manager, template_manager, scheduler_info)",
+        server_only=True,
+    ),
+    Name("sglang.srt.runtime_context.get_schedule", "()", server_only=True),
+    Name("sglang.srt.runtime_context.get_device", "()", server_only=True),
+)
+
+
+def check_version() -> None:
+    """Raises EngineMismatch when another release of SGLang is installed."""
+    found = version("sglang")
+    if found != SGLANG_VERSION:
+        raise EngineMismatch(
+            f"the plugin fits SGLang {SGLANG_VERSION}, this is {found}",
+            hint=f"pip install sglang=={SGLANG_VERSION}, or start the worker with --no-plugin",
+        )
+
+
+def check_names(names: Iterable[Name]) -> None:
+    """Raises EngineMismatch for the first name that is missing or has another signature."""
+    for name in names:
+        try:
+            found = _signature(resolve(name.target))
+        except (ImportError, AttributeError) as error:
+            raise EngineMismatch(
+                f"SGLang has no {name.target} ({error})", hint="start the worker with --no-plugin"
+            ) from error
+        if found != name.signature:
+            raise EngineMismatch(
+                f"{name.target} takes {found}, the plugin expects {name.signature}",
+                hint="start the worker with --no-plugin",
+            )
+
+
+def resolve(target: str) -> Any:
+    """The object a dotted name stands for; imports its module."""
+    return pkgutil.resolve_name(target)
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+def register_hook(target: str, kind: str, function: Callable[..., Any]) -> None:
+    """``kind``: before, after, around or replace. SGLang patches once all plugins have run."""
+    HookRegistry.register(target, function, HookType(kind))
+
+
+def is_hooked(target: str, function: Callable[..., Any]) -> bool:
+    """Whether a call of ``target`` reaches ``function``.
+
+    SGLang wraps the target once per hook; each wrapper holds its hook in a closure and leads to
+    what it wraps.
+    """
+    current: Any = resolve(target)
+    while current is not None:
+        cells = getattr(current, "__closure__", None) or ()
+        if current is function or any(cell.cell_contents is function for cell in cells):
+            return True
+        current = getattr(current, "__wrapped__", None)
+    return False
+
+
+def http_app() -> FastAPI:
+    """SGLang's own FastAPI app, before it starts to listen."""
+    return resolve("sglang.srt.entrypoints.http_server.app")
+
+
+def server_facts(state: Any) -> ServerFacts:
+    """Reads the facts from the HTTP server's global state.
+
+    Raises EngineMismatch when the state is built differently, or the tokenizer is not a fast one.
+    """
+    from sglang.srt.runtime_context import get_device, get_schedule
+
+    manager = state.tokenizer_manager
+    try:
+        return ServerFacts(
+            model=manager.model_path,
+            served_model_name=manager.served_model_name,
+            architecture=manager.model_config.hf_config.architectures[0],
+            context_length=manager.model_config.context_len,
+            max_total_tokens=state.scheduler_info["max_total_num_tokens"],
+            page_size=get_schedule().page_size,
+            device=get_device().device,
+            tokenizer_json=_tokenizer_json(manager.tokenizer),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise EngineMismatch(
+            f"SGLang's server state is not as the plugin knows it: {error!r}",
+            hint="start the worker with --no-plugin",
+        ) from error
+
+
+def _tokenizer_json(tokenizer: Any) -> str:
+    """The fast tokenizer's own file; what a caller set for one batch is not part of it."""
+    copy = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy.to_str()
+
+
+def import_engine(*, server: bool) -> None:
+    """Import what SGLang's processes need; ``server``: also what only the HTTP server does."""
+    modules = ["sglang.srt.managers.scheduler", "sglang.srt.managers.detokenizer_manager"]
+    if server:
+        modules += ["sglang.srt.entrypoints.http_server", "sglang.launch_server"]
+    for module in modules:
+        import_module(module)
+
+
+def serve(arguments: Sequence[str], check: Callable[[], None]) -> None:
+    """Run SGLang's server until it is stopped, like its own command line does.
+
+    ``check`` is called when the plugins are loaded.
+    """
+    load_plugins()
+    check()
+    prepare, run, kill_tree = (
+        resolve("sglang.srt.server_args.prepare_server_args"),
+        resolve("sglang.launch_server.run_server"),
+        resolve("sglang.srt.utils.kill_process_tree"),
+    )
+    server_args = prepare(list(arguments))
+    try:
+        run(server_args)
+    finally:
+        kill_tree(os.getpid(), include_parent=False)

@@ -1,0 +1,114 @@
+"""The plugin: SGLang calls ``register`` in each of its processes through the entry point.
+
+In a process that ``agentserve worker`` did not start it does nothing. In one that it did start,
+SGLang must be the release and have the names that the plugin was written for; if not, the process
+ends with one line. SGLang itself only logs a plugin that fails and serves on without it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from agentserve.core.errors import EngineMismatch
+from agentserve.engine.boot import boot_of
+
+EXIT_MISMATCH = 3
+
+
+@dataclass(frozen=True)
+class Hook:
+    """One function of SGLang that the plugin changes."""
+
+    target: str
+    kind: str
+    """before, after, around or replace."""
+    function: Callable[..., Any]
+    signature: str
+    """The target's parameters, without annotations."""
+    server_only: bool = False
+    """Only in the HTTP server's process, not in the scheduler's and the detokenizer's."""
+
+
+def add_routes(_: None, state: Any) -> None:
+    """AFTER http_server.set_global_state: the engine runs, the app does not listen yet."""
+    from agentserve.engine import compat
+    from agentserve.engine.report import report_routes, worker_report
+
+    verify_hooks()
+    boot = boot_of()
+    assert boot is not None, "register() runs only with a boot"
+    try:
+        facts = compat.server_facts(state)
+    except EngineMismatch as error:
+        _stop(error)
+    report = worker_report(
+        boot, facts, compat.SGLANG_VERSION, [(hook.target, hook.kind) for hook in HOOKS]
+    )
+    compat.http_app().include_router(report_routes(report, facts.tokenizer_json))
+
+
+def before_publish(*_: Any, **__: Any) -> None:
+    """BEFORE runtime_context.publish: each process calls it right after it loaded its plugins."""
+    verify_hooks()
+
+
+HOOKS: tuple[Hook, ...] = (
+    Hook(
+        "sglang.srt.entrypoints.http_server.set_global_state",
+        "after",
+        add_routes,
+        "(global_state)",
+        server_only=True,
+    ),
+    Hook(
+        "sglang.srt.runtime_context.publish",
+        "before",
+        before_publish,
+        "(server_args, *, role, hf_config=None, ranks=None)",
+    ),
+)
+
+
+def register() -> None:
+    """Check SGLang and register every hook of this process; exit code 3 when one does not fit."""
+    if boot_of() is None:
+        return
+    from agentserve.engine import compat
+
+    try:
+        compat.check_version()
+        compat.check_names(_here(compat.NAMES))
+        compat.check_names(
+            compat.Name(hook.target, hook.signature, hook.server_only) for hook in _here(HOOKS)
+        )
+    except EngineMismatch as error:
+        _stop(error)
+    for hook in _here(HOOKS):
+        compat.register_hook(hook.target, hook.kind, hook.function)
+
+
+def verify_hooks() -> None:
+    """End the process when one of its hooks is not in place: a worker is never half a worker."""
+    from agentserve.engine import compat
+
+    for hook in _here(HOOKS):
+        if not compat.is_hooked(hook.target, hook.function):
+            _stop(EngineMismatch(f"SGLang did not apply the hook on {hook.target}"))
+
+
+def _here(entries: Iterable[Any]) -> list[Any]:
+    child = multiprocessing.parent_process() is not None
+    return [entry for entry in entries if not (child and entry.server_only)]
+
+
+def _stop(error: EngineMismatch) -> NoReturn:
+    hint = f" ({error.hint})" if error.hint else ""
+    print(f"agentserve worker: {error.message}{hint}", file=sys.stderr, flush=True)
+    if multiprocessing.parent_process() is None:
+        raise SystemExit(EXIT_MISMATCH)
+    os._exit(EXIT_MISMATCH)

@@ -1,0 +1,59 @@
+"""The nano model's tokenizer: lossless, reproducible, with Qwen's special tokens."""
+
+from collections import Counter
+
+import pytest
+
+from agentserve.nano import recipe
+from agentserve.nano.tokenizer import build_tokenizer, learn_merges
+
+
+def test_any_text_survives():
+    tokenizer = build_tokenizer()
+    for text in ('click 112 84\ntype "a \\"b\\""', "  two  spaces\r\n\ttab", "héé ☃ 日本 \x00\x7f"):
+        ids = tokenizer.encode(text).ids
+        assert tokenizer.decode(ids, skip_special_tokens=False) == text
+
+
+def test_common_words_and_digits_are_cheap():
+    tokenizer = build_tokenizer()
+    assert tokenizer.encode('click on the button "').tokens == [
+        "click", "Ġon", "Ġthe", "Ġbutton", 'Ġ"',
+    ]  # fmt: skip
+    assert tokenizer.encode("112").tokens == ["1", "1", "2"]
+
+
+def test_special_tokens_come_last_without_gaps():
+    tokenizer = build_tokenizer()
+    size = tokenizer.get_vocab_size()
+    ids = [tokenizer.token_to_id(token) for token in recipe.SPECIAL_TOKENS]
+    assert ids == list(range(size - len(ids), size))
+    assert sorted(tokenizer.get_vocab().values()) == list(range(size))
+    assert tokenizer.encode("<|image_pad|>").ids == [tokenizer.token_to_id("<|image_pad|>")]
+
+
+def test_special_tokens_in_a_task_can_be_read_as_text():
+    tokenizer = build_tokenizer()
+    tokenizer.encode_special_tokens = True
+    special = {tokenizer.token_to_id(token) for token in recipe.SPECIAL_TOKENS}
+    ids = tokenizer.encode("type <|im_end|><|image_pad|>").ids
+    assert not special & set(ids)
+    assert tokenizer.decode(ids) == "type <|im_end|><|image_pad|>"
+
+
+def test_two_builds_are_equal():
+    assert build_tokenizer().to_str() == build_tokenizer().to_str()
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "merges"),
+    [
+        ({"aab": 1}, 9, []),  # no pair occurs twice
+        ({"ab": 2}, 9, [("a", "b")]),
+        ({"ab": 3, "cd": 3}, 1, [("a", "b")]),  # equal counts: the smaller pair
+        ({"abc": 2, "bc": 1}, 9, [("b", "c"), ("a", "bc")]),
+        ({"aaa": 2}, 9, [("a", "a"), ("aa", "a")]),
+    ],
+)
+def test_learn_merges(words, limit, merges):
+    assert learn_merges(Counter(words), limit) == merges
