@@ -1,0 +1,150 @@
+"""The prompt of one turn while its program writes it: prior pieces, then the new ones.
+
+What the worker's KV cache holds after a turn decides how the pieces end. It holds every token of
+the last call but the last one generated, whose KV was never computed::
+
+    … <|im_start|> assistant \\n   click 112 84   <|im_end|>          \\n
+    └──────── cached ────────────────────────┘   generated, dropped   program's, held back
+
+So a *stop* (the stop token, the text of a stop string) is not part of the generated pieces, and the
+end of the last message is held back until something follows it: in a later turn, if need be. The
+pieces of a turn whose last words are the model's are then exactly what the cache holds (but for the
+last token where a stop string ends inside one). A turn that resumes sees from the ids alone whether
+the message before it is still open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentserve.core.families import Family
+from agentserve.core.plans import Piece, TextPiece, VisualItem
+from agentserve.lang.tokenizer import SessionTokenizer
+
+
+class Prompt:
+    """Collects text, screens and generated ids, in order."""
+
+    def __init__(self, prior: list[Piece], tokenizer: SessionTokenizer, family: Family) -> None:
+        """Raises WorkerRefused when the tokenizer lacks the family's special tokens."""
+        self.tokenizer = tokenizer
+        self.family = family
+        self._image_id = tokenizer.special_id(family.image_token)
+        self._image_begin = tokenizer.encode_markers(family.image_begin)
+        self._image_end = tokenizer.encode_markers(family.image_end)
+        self._role_end = tokenizer.encode_markers(family.role_end)
+        self._prior = list(prior)
+        self._new: list[Piece] = []
+        self._run: tuple[list[int], list[str]] = ([], [])
+        """Ids and texts of the text piece in the making."""
+        self._plain = ""
+        """Text not tokenised yet: neighbouring strings of a program are tokenised as one."""
+        self._end_due = self._ends_open(prior)
+
+    def text(self, value: str) -> None:
+        """Text of the program. Special tokens' names in it stay text."""
+        if value:
+            self._close_message()
+            self._plain += value
+
+    def begin_message(self, role: str) -> None:
+        self._close_message()
+        self._markers(self.family.role_begin.format(role=role))
+
+    def end_message(self) -> None:
+        """End the message, as soon as something follows."""
+        self._close_message()
+        self._end_due = True
+
+    def screen(self, items: tuple[VisualItem, ...]) -> None:
+        """The screen's items, each with its vision markers."""
+        self._close_message()
+        self._close_run()
+        markers = {"begin": self._image_begin, "end": self._image_end}
+        self._new.extend(item.model_copy(update=markers) for item in items)
+
+    def generated(self, ids: list[int], text: str) -> None:
+        """Ids that a call added (see ``kept_ids``), and their text."""
+        self._close_message()
+        self._tokenise()
+        self._append(ids, text)
+
+    def pieces(self) -> list[Piece]:
+        """The new pieces so far."""
+        self._tokenise()
+        self._close_run()
+        return list(self._new)
+
+    def call_input(self) -> tuple[list[int], list[str]]:
+        """What a call sends now: the ids, one image token for each item, and the items' blobs."""
+        self._close_message()
+        ids: list[int] = []
+        blobs: list[str] = []
+        for piece in [*self._prior, *self.pieces()]:
+            if isinstance(piece, TextPiece):
+                ids.extend(piece.ids)
+            else:
+                ids.extend([*piece.begin, self._image_id, *piece.end])
+                blobs.append(piece.blob)
+        return ids, blobs
+
+    def _ends_open(self, pieces: list[Piece]) -> bool:
+        """Whether a message has begun in ``pieces`` and not ended. Text cannot feign either: only
+        markers are special tokens."""
+        begin = self.tokenizer.encode_markers(self.family.role_begin)[0]
+        end = self._role_end[0]
+        for piece in reversed(pieces):
+            if isinstance(piece, TextPiece):
+                for token in reversed(piece.ids):
+                    if token in (begin, end):
+                        return token == begin
+        return False
+
+    def _close_message(self) -> None:
+        if self._end_due:
+            self._end_due = False
+            self._markers(self.family.role_end)
+
+    def _markers(self, text: str) -> None:
+        self._tokenise()
+        self._append(self.tokenizer.encode_markers(text), text)
+
+    def _tokenise(self) -> None:
+        if self._plain:
+            self._append(self.tokenizer.encode(self._plain), self._plain)
+            self._plain = ""
+
+    def _append(self, ids: list[int], text: str) -> None:
+        self._run[0].extend(ids)
+        self._run[1].append(text)
+
+    def _close_run(self) -> None:
+        self._tokenise()
+        ids, texts = self._run
+        if ids:
+            self._new.append(TextPiece(ids=ids, text="".join(texts)))
+        self._run = ([], [])
+
+
+def kept_ids(
+    ids: list[int], text: str, finish_reason: dict[str, Any], tokenizer: SessionTokenizer
+) -> list[int]:
+    """The generated ids that belong to the transcript: all but the stop and special tokens.
+
+    ``text`` is the worker's text, without the stop. Where a stop string ends inside a token, that
+    token is replaced by those of its visible part; its own KV is not cached anyway. Special tokens
+    never enter a transcript: an image token from the model would make every later prompt invalid.
+    """
+    kept = [token for token in ids if token not in tokenizer.special_ids]
+    matched = finish_reason.get("matched")
+    if isinstance(matched, int):
+        return kept[:-1] if kept and kept[-1] == matched else kept
+    if not isinstance(matched, str) or matched in text:
+        return kept
+    whole = tokenizer.decode(kept)
+    stop = whole.find(matched)
+    if stop < 0:
+        return kept
+    while kept and len(tokenizer.decode(kept)) > stop:
+        kept.pop()
+    return kept + tokenizer.encode(whole[len(tokenizer.decode(kept)) : stop])

@@ -1,0 +1,123 @@
+"""The program host's HTTP service: ``GET /programs`` and ``POST /turns``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agentserve.core.errors import AgentServeError, InvalidRequest
+from agentserve.core.hosting import HostAnswer, HostTurn
+from agentserve.lang.turns import TurnRunner
+from agentserve.lang.worker import Deadline
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 1.0
+"""A turn that is late gets this long to say so itself, with the better message."""
+
+
+class TurnPool:
+    """Runs turns in threads, with a limit on each. A thread cannot be stopped: one whose program
+    ignores its deadline is given up, and when all are, ``on_stuck`` is called."""
+
+    def __init__(self, runner: TurnRunner, threads: int, on_stuck: Callable[[], None]) -> None:
+        self._runner = runner
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="turn")
+        self._free = threads
+        self._on_stuck = on_stuck
+
+    async def run(self, turn: HostTurn) -> HostAnswer:
+        """Raises what TurnRunner.run raises; TurnTimeout also for a program that does not stop."""
+        deadline = Deadline(turn.timeout_s)
+        job = self._pool.submit(self._runner.run, turn, deadline)
+        try:
+            async with asyncio.timeout(turn.timeout_s + GRACE_S):
+                return await asyncio.shield(asyncio.wrap_future(job))
+        except TimeoutError:
+            if not job.cancel():
+                self._give_up(job, turn)
+            raise deadline.exceeded() from None
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _give_up(self, job: Future, turn: HostTurn) -> None:
+        log.error("program %s in session %s does not stop", turn.program, turn.session_id)
+        loop = asyncio.get_running_loop()
+        self._free -= 1
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._take_back))
+        if self._free == 0:
+            self._on_stuck()
+
+    def _take_back(self) -> None:
+        self._free += 1
+
+
+def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]) -> Starlette:
+    """The service over ``runner``; see TurnPool for ``on_stuck``."""
+    pool = TurnPool(runner, threads, on_stuck)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        pool.close()
+
+    async def programs(_: Request) -> Response:
+        return _json(runner.registry.listing().model_dump_json())
+
+    async def turns(request: Request) -> Response:
+        try:
+            turn = HostTurn.model_validate_json(await request.body())
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            return _failure(InvalidRequest(f"turn: {where}: {first['msg']}"))
+        try:
+            return _json((await pool.run(turn)).model_dump_json())
+        except AgentServeError as error:
+            return _failure(error, session_id=turn.session_id, request_id=turn.request_id)
+
+    return Starlette(
+        routes=[
+            Route("/programs", programs, methods=["GET"]),
+            Route("/turns", turns, methods=["POST"]),
+        ],
+        exception_handlers={HTTPException: _not_found, Exception: _unexpected},
+        lifespan=lifespan,
+    )
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
+
+
+def _failure(
+    error: AgentServeError,
+    *,
+    session_id: str | None = None,
+    request_id: str | None = None,
+    status: int | None = None,
+) -> JSONResponse:
+    body = error.body(session_id=session_id, request_id=request_id)
+    return JSONResponse(body, status_code=status or error.status)
+
+
+async def _not_found(request: Request, error: HTTPException) -> Response:
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    hint = "a host serves GET /programs and POST /turns"
+    return _failure(InvalidRequest(message, hint=hint), status=error.status_code)
+
+
+async def _unexpected(_: Request, error: Exception) -> Response:
+    # Starlette logs the traceback by raising the error again behind the answer.
+    return _failure(AgentServeError(f"the program host failed: {type(error).__name__}"))

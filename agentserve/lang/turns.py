@@ -1,0 +1,118 @@
+"""Running one turn of a program: from the wire form to the wire form, nothing kept in between."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from sglang.lang.interpreter import ProgramState
+
+from agentserve.core.blobs import blob_path
+from agentserve.core.errors import ProgramFailed, Unavailable, UnknownBlob, WorkerRefused
+from agentserve.core.families import family_named
+from agentserve.core.hosting import HostAnswer, HostTurn
+from agentserve.core.plans import Plan, VisualItem
+from agentserve.core.sessions import Outcome
+from agentserve.lang.backend import SessionBackend
+from agentserve.lang.executor import SessionExecutor
+from agentserve.lang.expressions import ScreenView
+from agentserve.lang.prompt import Prompt
+from agentserve.lang.registry import Program, Registry
+from agentserve.lang.tokenizer import TokenizerCache
+from agentserve.lang.worker import Deadline, WorkerClient
+
+log = logging.getLogger(__name__)
+
+_FEEDBACK = {
+    "invalid": "Your last answer was no valid action: {}",
+    "failed": "Your last action failed: {}",
+    "ok": "{}",
+}
+
+
+@dataclass(frozen=True)
+class TurnRunner:
+    """Runs turns, any number of them at once in different threads."""
+
+    registry: Registry
+    blobs: Path
+    http: httpx.Client
+    tokenizers: TokenizerCache = field(default_factory=TokenizerCache)
+
+    def run(self, turn: HostTurn, deadline: Deadline) -> HostAnswer:
+        """Raises UnknownProgram, UnknownBlob, WorkerLost, WorkerRefused, TurnTimeout and
+        ProgramFailed."""
+        deadline.remaining()  # a turn may have waited for its thread until now
+        program = self.registry.get(turn.program)
+        worker = WorkerClient(self.http, turn.worker_url, deadline)
+        tokenizer = self.tokenizers.get(turn.tokenizer_sha256, worker.tokenizer_json)
+        prompt = Prompt(turn.plan.prior, tokenizer, family_named(turn.family))
+        backend = SessionBackend(worker, prompt, self._images(turn.plan), turn.max_turn_tokens)
+        executor = SessionExecutor(backend, prompt)
+        _execute(program, turn, ProgramState(executor))
+        name = executor.action_name
+        return HostAnswer(
+            pieces=prompt.pieces(),
+            text="\n".join(executor.generated),
+            variables={k: str(v) for k, v in executor.variables.items() if isinstance(k, str)},
+            action_text=None if name is None else str(executor.variables[name]),
+            calls=backend.calls,
+        )
+
+    def _images(self, plan: Plan) -> dict[str, str]:
+        """Base64 of every picture that the turn may send, by blob."""
+        images: dict[str, str] = {}
+        for piece in [*plan.prior, *plan.screen]:
+            if isinstance(piece, VisualItem) and piece.blob not in images:
+                try:
+                    data = blob_path(self.blobs, piece.blob).read_bytes()
+                except FileNotFoundError:
+                    raise UnknownBlob(
+                        f"the screen with SHA-256 {piece.blob} is not in the blob folder",
+                        hint="the router's data folder has lost a file",
+                    ) from None
+                images[piece.blob] = base64.b64encode(data).decode()
+        return images
+
+
+def feedback(outcome: Outcome | None) -> str:
+    """The sentence that a program gets about the last action; empty when there is none."""
+    if outcome is None or (outcome.status == "ok" and not outcome.message):
+        return ""
+    return _FEEDBACK[outcome.status].format(outcome.message or "no reason was given")
+
+
+def _execute(program: Program, turn: HostTurn, state: ProgramState) -> None:
+    items = tuple(turn.plan.screen)
+    view = ScreenView(space=turn.space, items=items, turn=items[0].turn if items else 0)
+    try:
+        if turn.first:
+            program.begin.func(state, task=turn.task, **program.begin.bind_arguments)
+        program.turn.func(
+            state,
+            view=view,
+            instruction=turn.instruction,
+            feedback=feedback(turn.outcome),
+            **program.turn.bind_arguments,
+        )
+    except (Unavailable, WorkerRefused):
+        raise
+    except (Exception, SystemExit) as error:  # the edge to foreign code: it may raise anything
+        log.warning(
+            "program %s failed in session %s, request %s",
+            program.info.name, turn.session_id, turn.request_id, exc_info=True,
+        )  # fmt: skip
+        raise ProgramFailed(
+            f"{_place(error, program.path)}: {type(error).__name__}: {error}",
+            hint=getattr(error, "hint", "") or "the program host's log has the whole traceback",
+        ) from error
+
+
+def _place(error: BaseException, path: Path) -> str:
+    """``file.py line 12``: where in the program's file the error came out."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return f"{path.name} line {lines[-1]}" if lines else path.name
