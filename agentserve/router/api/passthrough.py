@@ -1,0 +1,171 @@
+"""SGLang's own API through the router: bytes in, bytes out, on the worker that fits.
+
+Nothing of a request or a response is parsed or changed, but for the headers that belong to one
+connection only and those that the router writes itself. A request goes to another worker only when
+the first one died before any byte of its answer was sent on; it is cancelled when its client
+leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, TypeVar
+
+import httpx
+from fastapi import APIRouter, Header, Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from agentserve.core.errors import NoWorker, WorkerLost
+from agentserve.core.sessions import Worker
+from agentserve.router.api.deps import Parts, documented
+from agentserve.router.services import Services
+
+T = TypeVar("T")
+router = APIRouter(tags=["pass-through"])
+_HOP_BY_HOP = frozenset(
+    (
+        b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
+        b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+    )
+)  # fmt: skip
+_OURS = frozenset((b"date", b"server", b"x-agentserve-worker"))
+"""What the router says of itself in every answer, and not the worker again."""
+_ROUTES = (
+    ("POST", "/generate", "SGLang's native generation."),
+    ("POST", "/v1/chat/completions", "OpenAI chat completions."),
+    ("GET", "/v1/models", "The served models."),
+    ("GET", "/model_info", "SGLang's model information."),
+    ("GET", "/get_model_info", "The same under its older name, which SGLang's frontend asks."),
+    ("GET", "/server_info", "SGLang's server information."),
+)
+_ANY_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+
+
+async def forward(
+    request: Request,
+    parts: Parts,
+    x_session_id: str | None = Header(
+        None, description="A session's id, or any name: its requests stay on one worker."
+    ),
+) -> Response:
+    """Forward a request to the worker of its session and stream the answer back."""
+    body = await request.body()
+    worker = await parts.passing.choose(x_session_id, body)
+    try:
+        return await _send(parts, worker, request, body)
+    except WorkerLost as error:
+        await parts.registry.check(worker.id)
+        try:
+            other = await parts.passing.choose(x_session_id, body, frozenset({worker.id}))
+        except NoWorker:
+            raise error from None
+        return await _send(parts, other, request, body)
+
+
+async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> Response:
+    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
+    ClientDisconnect before."""
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    headers = [
+        (name, value)
+        for name, value in _end_to_end(request.headers.raw)
+        if name.lower() not in (b"host", b"content-length")
+    ]
+    headers.append((b"host", httpx.URL(worker.url).netloc))
+    headers.append((b"content-length", str(len(body)).encode()))
+    async with AsyncExitStack() as stack:
+        stack.enter_context(parts.registry.busy(worker.id))
+        forwarded = parts.registry.forward(worker, request.method, target, headers, body)
+        # The stack is ours: however the wait ends, the worker's response is closed.
+        answer, first, chunks = await _while_client_waits(request, _begun(stack, forwarded))
+        response = _Relayed(_chained(first, chunks), status_code=answer.status_code)
+        response.raw_headers = [
+            *(
+                (name.lower(), value)
+                for name, value in _end_to_end(answer.headers.raw)
+                if name.lower() not in _OURS
+            ),
+            (b"x-agentserve-worker", worker.id.encode()),
+        ]
+        response.held = stack.pop_all()
+        return response
+
+
+async def _begun(
+    stack: AsyncExitStack, forwarded: AbstractAsyncContextManager[httpx.Response]
+) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
+    """The response, entered into ``stack``, with its first bytes and what follows them."""
+    answer = await stack.enter_async_context(forwarded)
+    chunks = answer.aiter_raw()
+    return answer, await anext(chunks, b""), chunks
+
+
+async def _while_client_waits(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which is cancelled when the client goes away. Raises
+    ClientDisconnect then. The request's body must have been read."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Relayed(StreamingResponse):
+    """A response that lets go of the worker's when it ends, however it ends."""
+
+    held: AsyncExitStack
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self.held:
+            await super().__call__(scope, receive, send)
+
+
+async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in chunks:
+        yield chunk
+
+
+def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers that are not about one connection, those that ``Connection`` names included."""
+    named = {
+        word.strip().lower()
+        for name, value in headers
+        if name.lower() == b"connection"
+        for word in value.split(b",")
+    }
+    return [(n, v) for n, v in headers if n.lower() not in _HOP_BY_HOP | named]
+
+
+for _method, _path, _summary in _ROUTES:
+    router.add_api_route(
+        _path,
+        forward,
+        methods=[_method],
+        summary=_summary,
+        name=f"{_method.lower()}{_path.replace('/', '_')}",
+        response_class=Response,
+        responses=documented("session_closed", "no_worker", "worker_lost", "turn_timeout")
+        | {200: {"description": "The worker's answer, unchanged."}},
+        openapi_extra=_ANY_BODY if _method == "POST" else None,
+    )

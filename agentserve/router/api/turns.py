@@ -1,0 +1,150 @@
+"""``/v1/sessions/{id}/turns``: send a screenshot, get the action."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+
+from agentserve.core.errors import BadScreenshot, InvalidRequest
+from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
+from agentserve.router.api.deps import Cursor, Parts, documented
+from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
+from agentserve.router.asking import TurnAsk
+from agentserve.router.errors import invalid
+from agentserve.router.services import Services
+
+router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])
+_FIELDS = ("screenshot", "instruction", "epoch", "outcome")
+_FORM_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["screenshot"],
+    "additionalProperties": False,
+    "properties": {
+        "screenshot": {
+            "type": "string",
+            "format": "binary",
+            "description": "PNG, JPEG or WebP of the viewport.",
+        },
+        "instruction": {"type": "string", "maxLength": 8000},
+        "epoch": {"type": "integer", "minimum": 0},
+        "outcome": {
+            "type": "string",
+            "description": 'JSON: {"status": "ok" | "invalid" | "failed", "message": "…"}',
+        },
+    },
+}
+
+
+@router.post(
+    "",
+    responses=documented(
+        "unknown_session", "unknown_blob", "session_closed", "stale_epoch", "turn_in_progress",
+        "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
+        "turn_timeout", "over_capacity", "program_failed", "storage_failed",
+    )
+    | responds(200, "The action, in CSS px.", TURN_RESULT),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": _FORM_SCHEMA},
+                "application/json": {
+                    "schema": {"$ref": "#/components/schemas/TurnRequest"},
+                    "examples": TURN_REQUEST,
+                },
+            },
+        }
+    },
+)  # fmt: skip
+async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResult:
+    """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
+    the hash of a blob.
+
+    Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
+    join the turn while it runs. The turn goes on when the client leaves.
+    """
+    turn, screenshot = await _read(request, parts)
+    ask = TurnAsk(
+        screenshot=screenshot,
+        instruction=turn.instruction,
+        epoch=turn.epoch,
+        outcome=turn.outcome,
+        request_id=request.state.request_id,
+    )
+    return await parts.turns.ask(session_id, ask)
+
+
+@router.get("", responses=documented("unknown_session"))
+async def list_turns(
+    session_id: str,
+    parts: Parts,
+    after: Cursor = 0,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> TurnPage:
+    """The stored answers from epoch `after` on."""
+    await parts.sessions.get(session_id)
+    turns = await parts.store.turns(session_id, after, limit)
+    return TurnPage(turns=turns, next_cursor=turns[-1].epoch + 1 if turns else after)
+
+
+async def _read(request: Request, parts: Services) -> tuple[TurnRequest, bytes]:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type == "multipart/form-data":
+        return await _read_form(request)
+    if content_type == "application/json":
+        return await _read_json(request, parts)
+    raise InvalidRequest(
+        f"a turn cannot be sent as {content_type[:100] or 'nothing'!r}",
+        hint="send multipart/form-data with a file `screenshot`, or application/json",
+    )
+
+
+async def _read_form(request: Request) -> tuple[TurnRequest, bytes]:
+    async with request.form(max_files=1, max_fields=len(_FIELDS)) as form:
+        names = [name for name, _ in form.multi_items()]
+        if unknown := sorted(set(names) - set(_FIELDS)):
+            raise InvalidRequest(
+                f"unknown fields: {', '.join(unknown)[:200]}", hint=f"known: {', '.join(_FIELDS)}"
+            )
+        if len(names) != len(set(names)):
+            raise InvalidRequest("a field is given twice", hint="give each field once")
+        upload = form.get("screenshot")
+        if not isinstance(upload, UploadFile):
+            raise InvalidRequest(
+                "the file `screenshot` is missing",
+                hint="with curl: -F screenshot=@screen.png",
+            )
+        fields = {name: form[name] for name in names if name != "screenshot"}
+        screenshot = await upload.read()
+    outcome = fields.pop("outcome", None)
+    try:
+        turn = TurnRequest.model_validate(
+            {
+                **fields,
+                "outcome": None if outcome is None else Outcome.model_validate_json(str(outcome)),
+                "screenshot": ScreenshotRef(base64=""),  # its bytes are here already
+            }
+        )
+    except ValidationError as error:
+        raise invalid(error, "the turn is not valid") from error
+    return turn, screenshot
+
+
+async def _read_json(request: Request, parts: Services) -> tuple[TurnRequest, bytes]:
+    try:
+        turn = TurnRequest.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise invalid(error, "the turn is not valid") from error
+    if turn.screenshot.blob is not None:
+        return turn, await parts.blobs.read(turn.screenshot.blob)
+    try:
+        return turn, base64.b64decode(turn.screenshot.base64 or "", validate=True)
+    except ValueError as error:  # binascii.Error, or text that is not ASCII
+        raise BadScreenshot(
+            f"the screenshot is not base64: {error}",
+            hint="send the file's bytes in standard base64, without a data: prefix",
+        ) from error

@@ -1,0 +1,71 @@
+"""The FastAPI application of the router."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from agentserve import __version__
+from agentserve.core.config import RouterConfig
+from agentserve.core.sessions import TurnRequest
+from agentserve.router.api import ROUTERS
+from agentserve.router.errors import Requests, add_error_handlers
+from agentserve.router.hosts import HostCommand, program_host
+from agentserve.router.limits import BodyLimit
+from agentserve.router.metrics import Metrics
+from agentserve.router.services import running_services
+
+DESCRIPTION = """\
+Sessions of screenshot agents on SGLang workers. A session is created, gets one screenshot a turn
+and answers one action each, and is released. Every error has one JSON shape: `code`, `message`,
+`hint`, `details`, `session_id`, `request_id`.
+"""
+
+
+def create_app(config: RouterConfig, *, host_command: HostCommand = program_host) -> FastAPI:
+    """The router. Its lifespan starts the store, the health checks and the program hosts.
+
+    ``host_command`` builds a program host's command line; tests start a scripted one.
+    """
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with running_services(config, host_command, metrics) as services:
+            app.state.services = services
+            yield
+
+    app = _App(
+        title="agentserve",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    add_error_handlers(app)
+    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
+    app.add_middleware(Requests, metrics=metrics)  # added last: the outermost
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+class _App(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The document, with the model of the one body that a route reads by itself."""
+        if self.openapi_schema is None:
+            self.openapi_schema = get_openapi(
+                title=self.title,
+                version=self.version,
+                description=self.description,
+                routes=self.routes,
+            )
+            turn = TurnRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+            models = self.openapi_schema["components"]["schemas"]
+            models.update(turn.pop("$defs"))
+            models["TurnRequest"] = turn
+        return self.openapi_schema

@@ -1,0 +1,95 @@
+"""What a turn asks: of the router, and then of a program host. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentserve.core.config import RouterConfig
+from agentserve.core.hosting import HostTurn
+from agentserve.core.plans import Piece, Plan, VisualItem
+from agentserve.core.sessions import Outcome, Worker
+from agentserve.router.budget import prompt_budget
+from agentserve.router.store import SessionRecord
+from agentserve.vision.policies import parse_policy, plan_prompt
+
+
+@dataclass(frozen=True)
+class TurnAsk:
+    """A turn as a client asks for it."""
+
+    screenshot: bytes
+    instruction: str | None = None
+    epoch: int | None = None
+    """None means the session's current one."""
+    outcome: Outcome | None = None
+    request_id: str = ""
+
+
+def turn_key(epoch: int, screenshot: str, instruction: str | None) -> str:
+    """Which request a turn answers: the same key is the same turn."""
+    return hashlib.sha256(json.dumps([epoch, screenshot, instruction]).encode()).hexdigest()
+
+
+def plan_turn(
+    record: SessionRecord,
+    ask: TurnAsk,
+    blob: str,
+    transcript: Sequence[Piece],
+    worker: Worker,
+    max_turn_tokens: int,
+) -> Plan:
+    """The prompt of a session's next turn on a worker. ``blob`` is the model image's hash,
+    ``transcript`` everything the session's turns came to.
+
+    Raises InvalidRequest when it cannot fit the worker's context.
+    """
+    session = record.session
+    held = [
+        piece
+        for piece in transcript
+        if not isinstance(piece, VisualItem) or piece.turn >= record.oldest_screen
+    ]
+    item = VisualItem(
+        blob=blob,
+        size=session.space.model,
+        tokens=session.space.visual_tokens,
+        turn=session.turns,
+    )
+    budget = prompt_budget(
+        worker,
+        max_turn_tokens,
+        session.task if session.turns == 0 else "",
+        ask.instruction or "",
+        ask.outcome.message if ask.outcome else "",
+    )
+    return plan_prompt(parse_policy(session.policy), held, [item], budget)
+
+
+def host_turn(
+    record: SessionRecord, ask: TurnAsk, plan: Plan, worker: Worker, config: RouterConfig
+) -> HostTurn:
+    """The request to the program host. The first turn's instruction is the task by default."""
+    session = record.session
+    first = session.turns == 0
+    instruction = ask.instruction
+    if instruction is None:
+        instruction = session.task if first else ""
+    return HostTurn(
+        session_id=session.id,
+        request_id=ask.request_id,
+        program=session.program,
+        task=session.task,
+        instruction=instruction,
+        outcome=ask.outcome,
+        first=first,
+        plan=plan,
+        space=session.space,
+        family=record.binding.family,
+        worker_url=worker.url,
+        tokenizer_sha256=record.binding.tokenizer_sha256,
+        timeout_s=config.turn_timeout_s,
+        max_turn_tokens=config.max_turn_tokens,
+    )

@@ -1,0 +1,112 @@
+"""Blobs by their SHA-256 in a local folder, laid out as core.blobs says.
+
+A blob appears under its name in one step, complete and synced: a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncIterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from agentserve.core.blobs import blob_path, sha256_of
+from agentserve.core.errors import InvalidRequest, UnknownBlob
+from agentserve.router.store import storage_failed
+
+
+class BlobStore:
+    """The router's side of the blob folder. Every ``sha256`` must be 64 hex digits already."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._incoming = root / "incoming"
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        for left in self._incoming.iterdir():  # uploads that a crash cut off
+            left.unlink()
+
+    async def has(self, sha256: str) -> bool:
+        return await asyncio.to_thread(blob_path(self.root, sha256).is_file)
+
+    async def size(self, sha256: str) -> int:
+        """Bytes of a blob. Raises UnknownBlob."""
+        try:
+            return (await asyncio.to_thread(blob_path(self.root, sha256).stat)).st_size
+        except FileNotFoundError:
+            raise _unknown(sha256) from None
+
+    async def read(self, sha256: str) -> bytes:
+        """Raises UnknownBlob."""
+        try:
+            return await asyncio.to_thread(blob_path(self.root, sha256).read_bytes)
+        except FileNotFoundError:
+            raise _unknown(sha256) from None
+
+    async def put(self, data: bytes) -> str:
+        """Store bytes and return their SHA-256. Raises StorageFailed."""
+        return await asyncio.to_thread(self._put, data)
+
+    async def receive(self, sha256: str, chunks: AsyncIterable[bytes]) -> int:
+        """Store what arrives under the name it must have; returns its number of bytes.
+
+        Raises InvalidRequest, keeping nothing, when the bytes have another hash; StorageFailed.
+        """
+        digest, size = hashlib.sha256(), 0
+        with self._new_file() as file:
+            async for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                with _storing():
+                    await asyncio.to_thread(file.write, chunk)
+            if digest.hexdigest() != sha256:
+                raise InvalidRequest(
+                    f"the {size} bytes received have the SHA-256 {digest.hexdigest()}, "
+                    f"not {sha256}",
+                    hint="send the blob to the path of its own hash",
+                )
+            with _storing():
+                await asyncio.to_thread(self._keep, file, sha256)
+        return size
+
+    def _put(self, data: bytes) -> str:
+        sha256 = sha256_of(data)
+        if not blob_path(self.root, sha256).is_file():
+            with self._new_file() as file, _storing():
+                file.write(data)
+                self._keep(file, sha256)
+        return sha256
+
+    @contextmanager
+    def _new_file(self) -> Iterator[IO[bytes]]:
+        """A file beside the blobs; it is gone after the block unless it was kept."""
+        with _storing():
+            # unbuffered: closing it after a failed write must not try to write again
+            file = tempfile.NamedTemporaryFile(dir=self._incoming, delete=False, buffering=0)
+        try:
+            with file:
+                yield file
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+
+    def _keep(self, file: IO[bytes], sha256: str) -> None:
+        path = blob_path(self.root, sha256)
+        path.parent.mkdir(exist_ok=True)
+        os.fsync(file.fileno())
+        os.replace(file.name, path)
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    """Only around our own files: a client's broken connection is an OSError as well."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_failed(error) from error
+
+
+def _unknown(sha256: str) -> UnknownBlob:
+    return UnknownBlob(f"there is no blob {sha256}", hint=f"send it first: PUT /v1/blobs/{sha256}")

@@ -1,0 +1,76 @@
+"""The log of a session: every change is written with its events, and followers are told.
+
+Followers wait in this process; the events themselves are read from the store, so a follower that
+comes late, or comes back with a cursor, misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+
+from agentserve.core.events import TERMINAL, Event, EventPage
+from agentserve.router.store import EventDraft, SessionRecord, Store, TurnRecord
+
+PAGE = 500
+
+
+class EventLog:
+    """All writes to sessions go through here."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._followers: dict[str, set[asyncio.Event]] = {}
+
+    async def create(self, record: SessionRecord, events: Sequence[EventDraft]) -> None:
+        await self._store.create(record, events)
+
+    async def update(
+        self, record: SessionRecord, *events: EventDraft, turn: TurnRecord | None = None
+    ) -> SessionRecord:
+        """Store.update, then wake the session's followers. Raises VersionConflict."""
+        updated = await self._store.update(record, events, turn)
+        self._wake(record.session.id)
+        return updated
+
+    async def delete(self, session_id: str) -> None:
+        await self._store.delete(session_id)
+        self._wake(session_id)
+
+    async def page(self, session_id: str, after: int, limit: int) -> EventPage:
+        events = await self._store.events(session_id, after, limit)
+        return EventPage(events=events, next_cursor=events[-1].seq if events else after)
+
+    async def follow(self, session_id: str, after: int) -> AsyncIterator[Event]:
+        """Events behind ``after`` as they happen, until the session is closed or deleted."""
+        with self._listening(session_id) as changed:
+            while True:
+                changed.clear()
+                record = await self._store.get(session_id)
+                events = await self._store.events(session_id, after, PAGE)
+                for event in events:
+                    yield event
+                    if event.type in TERMINAL:
+                        return
+                    after = event.seq
+                if not events:
+                    if record is None or not record.open:
+                        return
+                    await changed.wait()
+
+    @contextmanager
+    def _listening(self, session_id: str) -> Iterator[asyncio.Event]:
+        changed = asyncio.Event()
+        followers = self._followers.setdefault(session_id, set())
+        followers.add(changed)
+        try:
+            yield changed
+        finally:
+            followers.discard(changed)
+            if not followers:
+                self._followers.pop(session_id, None)
+
+    def _wake(self, session_id: str) -> None:
+        for changed in self._followers.get(session_id, ()):
+            changed.set()

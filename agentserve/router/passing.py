@@ -1,0 +1,88 @@
+"""Where a pass-through request goes: to the worker its session is pinned to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+
+from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import Pin, Worker, WorkerState
+from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
+from agentserve.router.sessions import Sessions, no_worker
+from agentserve.router.store import PassPin, Store
+from agentserve.router.workers import WorkerRegistry
+
+TOUCH_EVERY_S = 60.0
+"""A pin's last use is kept to the minute, so that not every request writes."""
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+class Passing:
+    """Chooses workers for the pass-through. A name in X-Session-Id is pinned durably; when it is a
+    REST session's id, it is that session's pin."""
+
+    def __init__(self, store: Store, sessions: Sessions, registry: WorkerRegistry) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._registry = registry
+        self._placing = asyncio.Lock()
+
+    async def choose(
+        self, session_id: str | None, body: bytes, lost: frozenset[str] = frozenset()
+    ) -> Worker:
+        """The worker for a request; ``lost`` names those that this request found dead.
+
+        Raises NoWorker, InvalidRequest, SessionClosed.
+        """
+        if session_id is None:
+            return await self._pick("", body, lost)
+        if not _NAME.fullmatch(session_id):
+            raise InvalidRequest(
+                "X-Session-Id is not a name", hint="1 to 128 letters, digits and . _ : -"
+            )
+        if await self._store.get(session_id) is not None:
+            record = await self._sessions.open(session_id)
+            _, worker = await self._sessions.place(record, lost)
+            return worker
+        async with self._placing:
+            return await self._by_name(session_id, body, lost)
+
+    async def _by_name(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+        known = await self._store.pass_pin(name)
+        now = time.time()
+        if known is not None:
+            worker = self._registry.get(known.pin.worker_id)
+            if worker is not None and worker.id not in lost and not why_lost(known.pin, worker):
+                if now - known.used_at > TOUCH_EVERY_S:
+                    await self._store.put_pass_pin(PassPin(name, known.pin, now))
+                return worker
+        worker = await self._pick(name, body, lost)
+        generation = known.pin.generation + 1 if known else 1
+        pin = Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=generation)
+        await self._store.put_pass_pin(PassPin(name, pin, now))
+        return worker
+
+    async def _pick(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+        workers = await self._sessions.workers()
+        ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
+        # Only a choice between models needs the body's word on it: it may hold megabytes.
+        if len({names_of(worker) for worker in ready}) > 1:
+            model = _model_of(body)
+            named = [worker for worker in ready if model in names_of(worker)]
+            if model is not None and not named:
+                raise no_worker(workers, Need(model=model))
+            ready = named or ready
+        worker = pick_for_name(name, ready)
+        if worker is None:
+            raise no_worker(workers, Need())
+        return worker
+
+
+def _model_of(body: bytes) -> str | None:
+    try:
+        model = json.loads(body).get("model")
+    except (ValueError, AttributeError):
+        return None
+    return model if isinstance(model, str) else None

@@ -1,0 +1,59 @@
+"""Work that nobody asks for: sessions expire, pins of dead workers move, names are forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from agentserve.router.sessions import Sessions
+from agentserve.router.store import Store
+from agentserve.router.workers import WorkerRegistry
+
+log = logging.getLogger(__name__)
+REAP_EVERY_S = 1.0
+PASS_PIN_TTL_S = 86_400.0
+"""A pass-through name that was not used for a day is forgotten."""
+_BATCH = 100
+
+
+class Reaper:
+    """Two tasks for a whole router, however many sessions there are."""
+
+    def __init__(self, store: Store, sessions: Sessions, registry: WorkerRegistry) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._registry = registry
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(_forever(self._reap, REAP_EVERY_S)),
+            asyncio.create_task(_forever(self._follow_lives, 0)),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _reap(self) -> None:
+        while due := await self._store.due(time.time(), _BATCH):
+            for record in due:
+                await self._sessions.expire(record)
+        await self._store.drop_pass_pins(time.time() - PASS_PIN_TTL_S)
+
+    async def _follow_lives(self) -> None:
+        worker_id, boot_id = await self._registry.lives.get()
+        await self._sessions.replace_pins(worker_id, boot_id)
+
+
+async def _forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    while True:
+        try:
+            await work()
+        except Exception:  # the process edge: a full disk now must not end this for good
+            log.exception("background work failed; it goes on")
+            await asyncio.sleep(REAP_EVERY_S)
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,64 @@
+"""What a turn came to. Pure."""
+
+from __future__ import annotations
+
+from agentserve.core.actions import action_to_css, parse_action
+from agentserve.core.errors import BadAction
+from agentserve.core.hosting import HostAnswer
+from agentserve.core.plans import Plan
+from agentserve.core.sessions import (
+    InvalidAction,
+    Timings,
+    TurnResult,
+    Usage,
+    Worker,
+    WorkerRef,
+)
+from agentserve.router.store import SessionRecord
+from agentserve.vision.screenshots import Screenshot
+
+
+def turn_result(
+    record: SessionRecord,
+    shot: Screenshot,
+    plan: Plan,
+    answer: HostAnswer,
+    worker: Worker,
+    timings: Timings,
+    attempts: int,
+) -> TurnResult:
+    """The answer to the client: the action in both spaces, or why it is none, and the usage."""
+    session = record.session
+    action = model_action = invalid = None
+    if answer.action_text is not None:
+        try:
+            model_action = parse_action(answer.action_text, session.space.model)
+            action = action_to_css(model_action, session.space)
+        except BadAction as error:
+            reason = f"{error.message} ({error.hint})" if error.hint else error.message
+            invalid = InvalidAction(text=answer.action_text, reason=reason)
+    first = answer.calls[0] if answer.calls else None
+    return TurnResult(
+        session_id=session.id,
+        turn=session.turns,
+        epoch=session.epoch,
+        action=action,
+        model_action=model_action,
+        invalid=invalid,
+        text=answer.text,
+        variables=answer.variables,
+        usage=Usage(
+            prompt_tokens=first.prompt_tokens if first else 0,
+            cached_tokens=first.cached_tokens if first else 0,
+            visual_tokens=plan.visual_tokens,
+            completion_tokens=sum(call.completion_tokens for call in answer.calls),
+            prefilled_tokens=sum(c.prompt_tokens - c.cached_tokens for c in answer.calls),
+            stored_prefix_tokens=plan.prior_tokens,
+            calls=answer.calls,
+        ),
+        timings=timings,
+        worker=WorkerRef(id=worker.id, boot_id=worker.boot_id),
+        screenshot=shot.sha256,
+        move=plan.move,
+        attempts=attempts,
+    )

@@ -1,0 +1,103 @@
+"""The router's parts, put together."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentserve.core.config import RouterConfig
+from agentserve.core.errors import AgentServeError, StorageFailed
+from agentserve.router.blobs import BlobStore
+from agentserve.router.events import EventLog
+from agentserve.router.hosts import HostCommand, HostPool
+from agentserve.router.metrics import Metrics
+from agentserve.router.passing import Passing
+from agentserve.router.reaper import Reaper
+from agentserve.router.sessions import Sessions
+from agentserve.router.store import SqliteStore, Store
+from agentserve.router.turns import Turns
+from agentserve.router.workers import WorkerRegistry
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the routes use."""
+
+    config: RouterConfig
+    store: Store
+    events: EventLog
+    blobs: BlobStore
+    registry: WorkerRegistry
+    hosts: HostPool
+    sessions: Sessions
+    turns: Turns
+    passing: Passing
+    metrics: Metrics
+
+
+@asynccontextmanager
+async def running_services(
+    config: RouterConfig, command: HostCommand, metrics: Metrics
+) -> AsyncIterator[Services]:
+    """Start everything, in the order of dependence; stop it in the reverse."""
+    try:
+        config.data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageFailed(
+            f"the data folder {config.data} cannot be made: {error.strerror}",
+            hint="choose another --data",
+        ) from error
+    with _owned(config.data):
+        store = await SqliteStore.open(config.data / "sessions.sqlite")
+        try:
+            events = EventLog(store)
+            blobs = BlobStore(config.data / "blobs")
+            registry = WorkerRegistry(config)
+            hosts = HostPool(config, blobs.root, command, metrics)
+            sessions = Sessions(
+                store, events, registry, hosts, metrics, max_turn_tokens=config.max_turn_tokens
+            )
+            turns = Turns(config, store, events, sessions, registry, hosts, blobs, metrics)
+            passing = Passing(store, sessions, registry)
+            reaper = Reaper(store, sessions, registry)
+            await sessions.recover()
+            await registry.start()
+            await hosts.start()
+            await reaper.start()
+            try:
+                yield Services(
+                    config=config,
+                    store=store,
+                    events=events,
+                    blobs=blobs,
+                    registry=registry,
+                    hosts=hosts,
+                    sessions=sessions,
+                    turns=turns,
+                    passing=passing,
+                    metrics=metrics,
+                )
+            finally:
+                await turns.stop()
+                await reaper.stop()
+                await hosts.stop()
+                await registry.stop()
+        finally:
+            await store.close()
+
+
+@contextmanager
+def _owned(data: Path) -> Iterator[None]:
+    """One router per data folder: a second one would take the first one's turns for lost."""
+    with open(data / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AgentServeError(
+                f"another router uses the data folder {data}",
+                hint="stop it, or give this one its own --data",
+            ) from None
+        yield

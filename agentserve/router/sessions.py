@@ -1,0 +1,293 @@
+"""The life of a session: created and placed, moved, released, expired, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from agentserve.core.errors import InvalidRequest, NoWorker, SessionClosed, UnknownSession
+from agentserve.core.events import EventType
+from agentserve.core.families import family_named
+from agentserve.core.screens import ScreenSpace, screen_space
+from agentserve.core.sessions import (
+    MAX_TIMEOUT_S,
+    Pin,
+    Session,
+    SessionCreate,
+    SessionPage,
+    SessionStatus,
+    Worker,
+)
+from agentserve.router.budget import prompt_budget
+from agentserve.router.events import EventLog
+from agentserve.router.hosts import HostPool
+from agentserve.router.metrics import Metrics
+from agentserve.router.pinning import Need, binding_of, names_of, pick_worker, why_lost
+from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
+from agentserve.router.workers import WorkerRegistry
+from agentserve.vision.policies import MARKER_TOKENS, parse_policy
+
+log = logging.getLogger(__name__)
+RETRY_AFTER_S = 2.0
+_BATCH = 100
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Sessions:
+    """The service behind ``/v1/sessions``; turns are in router.turns."""
+
+    def __init__(
+        self,
+        store: Store,
+        events: EventLog,
+        registry: WorkerRegistry,
+        hosts: HostPool,
+        metrics: Metrics,
+        *,
+        max_turn_tokens: int,
+    ) -> None:
+        self._store = store
+        self._events = events
+        self._registry = registry
+        self._hosts = hosts
+        self._metrics = metrics
+        self._max_turn_tokens = max_turn_tokens
+        # One at a time, so that each placing sees the pins of the ones before.
+        self._placing = asyncio.Lock()
+
+    # reading
+
+    async def get(self, session_id: str) -> SessionRecord:
+        """Raises UnknownSession."""
+        record = await self._store.get(session_id)
+        if record is None:
+            raise UnknownSession(
+                f"there is no session {session_id[:64]!r}",
+                hint="create one: POST /v1/sessions; deleted sessions are forgotten",
+            )
+        return record
+
+    async def open(self, session_id: str) -> SessionRecord:
+        """A session that may be used. Raises UnknownSession, SessionClosed."""
+        record = await self.get(session_id)
+        if record.session.status is SessionStatus.IDLE and record.deadline <= now().timestamp():
+            record = await self.expire(record)
+        if not record.open:
+            raise SessionClosed(
+                f"session {session_id} is {record.session.status.value}",
+                hint="create a new session",
+                details={"status": record.session.status.value},
+            )
+        return record
+
+    async def page(
+        self, status: SessionStatus | None, cursor: str | None, limit: int
+    ) -> SessionPage:
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+            raise InvalidRequest("unknown cursor", hint="pass next_cursor of the page before")
+        records, following = await self._store.page(
+            status=status, before=int(cursor) if cursor else None, limit=limit
+        )
+        return SessionPage(
+            sessions=[record.session for record in records],
+            next_cursor=None if following is None else str(following),
+        )
+
+    # life
+
+    async def create(self, create: SessionCreate) -> Session:
+        """Check everything, place the session on a worker and store it.
+
+        Raises InvalidRequest, UnknownProgram, NoWorker, HostLost.
+        """
+        parse_policy(create.policy)
+        for name in ("timeout_s", "inactivity_timeout_s"):
+            if (value := getattr(create, name)) > MAX_TIMEOUT_S:
+                raise InvalidRequest(f"{name} is at most {MAX_TIMEOUT_S:g} seconds, got {value:g}")
+        await self._hosts.check_program(create.program)
+        session_id = "s_" + secrets.token_urlsafe(16)
+        async with self._placing:
+            worker = await self._pick(session_id, Need(model=create.model))
+            binding = binding_of(worker)
+            assert binding is not None
+            space = screen_space(create.viewport, create.scale, family_named(binding.family).grid)
+            self._check_fits(space, create, worker)
+            created = now()
+            session = Session(
+                id=session_id,
+                status=SessionStatus.IDLE,
+                **create.model_dump(exclude={"viewport", "scale"}),
+                space=space,
+                created_at=created,
+                expires_at=created + timedelta(seconds=create.timeout_s),
+                last_active_at=created,
+                pin=Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=1),
+            )
+            await self._events.create(
+                SessionRecord(session=session, binding=binding),
+                [
+                    EventDraft(EventType.SESSION_CREATED, {"program": create.program}),
+                    EventDraft(EventType.PIN_PLACED, _pin_data(session.pin)),
+                ],
+            )
+        return session
+
+    async def release(self, session_id: str) -> Session:
+        """Close a session; releasing a closed one again changes nothing."""
+        record = await self._change(
+            session_id,
+            lambda record: record.with_session(status=SessionStatus.RELEASED),
+            EventDraft(EventType.SESSION_RELEASED),
+        )
+        return record.session
+
+    async def delete(self, session_id: str) -> None:
+        """Forget a session. Raises UnknownSession."""
+        await self.get(session_id)
+        await self._events.delete(session_id)
+
+    async def expire(self, record: SessionRecord) -> SessionRecord:
+        """Close an idle session whose deadline has passed."""
+        limit = "timeout" if record.session.expires_at <= now() else "inactivity"
+        try:
+            return await self._events.update(
+                record.with_session(status=SessionStatus.EXPIRED),
+                EventDraft(EventType.SESSION_EXPIRED, {"reason": limit}),
+            )
+        except VersionConflict:  # a turn was faster, or another expiry
+            return await self.get(record.session.id)
+
+    async def recover(self) -> None:
+        """After a start: no turn runs, whatever the store says. Epochs stay, so clients may ask
+        the lost turns again."""
+        lost = EventDraft(EventType.TURN_FAILED, {"code": "router_restarted"})
+        while True:
+            records, _ = await self._store.page(
+                status=SessionStatus.RUNNING, before=None, limit=_BATCH
+            )
+            for record in records:
+                await self._events.update(record.with_session(status=SessionStatus.IDLE), lost)
+            if not records:
+                return
+
+    # placing
+
+    async def place(
+        self, record: SessionRecord, lost: frozenset[str] = frozenset()
+    ) -> tuple[SessionRecord, Worker]:
+        """The session and the worker that serves it now: its pinned one, or another to which it
+        moves when that one is lost (``lost`` names workers that a turn just found dead).
+
+        Raises NoWorker when none fits, SessionClosed when the session was closed meanwhile.
+        """
+        while True:
+            pin = record.session.pin
+            assert pin is not None
+            worker = self._registry.get(pin.worker_id)
+            reason = "lost" if pin.worker_id in lost else why_lost(pin, worker)
+            if reason is None:
+                assert worker is not None
+                return record, worker
+            async with self._placing:
+                need = Need(record.session.model, record.binding)
+                target = await self._pick(record.session.id, need, lost)
+                try:
+                    return await self._move(record, target, reason), target
+                except VersionConflict:
+                    record = await self.open(record.session.id)
+
+    async def replace_pins(self, worker_id: str, boot_id: str) -> None:
+        """Move every open session that is pinned to an earlier life of a worker. All are cold, so
+        they spread anew; one that fits nowhere keeps its pin until its next turn."""
+        stuck: set[str] = set()
+        while True:
+            records = await self._store.pinned_before(worker_id, boot_id, _BATCH + len(stuck))
+            records = [record for record in records if record.session.id not in stuck]
+            if not records:
+                return
+            for record in records:
+                try:
+                    await self.place(record)
+                except (NoWorker, SessionClosed, UnknownSession) as error:
+                    log.info("session %s stays where it is: %s", record.session.id, error)
+                    stuck.add(record.session.id)
+
+    async def workers(self) -> list[Worker]:
+        """All workers with their number of pins."""
+        return self._registry.snapshot(await self._store.pin_counts())
+
+    async def _pick(
+        self, session_id: str, need: Need, lost: frozenset[str] = frozenset()
+    ) -> Worker:
+        workers = await self.workers()
+        worker = pick_worker(session_id, (w for w in workers if w.id not in lost), need)
+        if worker is None:
+            raise no_worker(workers, need)
+        return worker
+
+    async def _move(self, record: SessionRecord, worker: Worker, reason: str) -> SessionRecord:
+        old = record.session.pin
+        assert old is not None
+        pin = Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=old.generation + 1)
+        data = {**_pin_data(pin), "from": old.worker_id, "reason": reason}
+        moved = await self._events.update(
+            record.with_session(pin=pin), EventDraft(EventType.PIN_MOVED, data)
+        )
+        self._metrics.pin_moves.labels(reason).inc()
+        return moved
+
+    def _check_fits(self, space: ScreenSpace, create: SessionCreate, worker: Worker) -> None:
+        needed = space.visual_tokens + MARKER_TOKENS
+        budget = prompt_budget(worker, self._max_turn_tokens, create.task)
+        if needed > budget:
+            raise InvalidRequest(
+                f"a screen of {space.model} takes {needed} tokens; beside the task, the context "
+                f"of worker {worker.id} has room for {budget}",
+                hint="lower the scale or the viewport, or use a worker with a longer context",
+            )
+
+    async def _change(
+        self,
+        session_id: str,
+        change: Callable[[SessionRecord], SessionRecord],
+        event: EventDraft,
+    ) -> SessionRecord:
+        """Apply a change to an open session, whoever else writes it; a closed one is returned."""
+        while True:
+            record = await self.get(session_id)
+            if not record.open:
+                return record
+            try:
+                return await self._events.update(change(record), event)
+            except VersionConflict:
+                continue
+
+
+def no_worker(workers: list[Worker], need: Need) -> NoWorker:
+    """Why no worker can serve, in words that name the models there are."""
+    names = sorted({name for worker in workers for name in names_of(worker)})
+    if need.model is not None and need.model not in names:
+        return NoWorker(
+            f"no worker serves the model {need.model[:200]!r}",
+            hint=f"served: {', '.join(names) or 'none'}",
+            details={"models": names},
+            retry_after=RETRY_AFTER_S,
+        )
+    states = ", ".join(f"{w.url} {w.state.value} ({w.reason or 'unfit'})" for w in workers)
+    return NoWorker(
+        "no worker is ready for this session",
+        hint=states or "the router was started without workers",
+        details={"models": names},
+        retry_after=RETRY_AFTER_S,
+    )
+
+
+def _pin_data(pin: Pin | None) -> dict[str, str | int]:
+    assert pin is not None
+    return {"worker": pin.worker_id, "boot_id": pin.boot_id, "generation": pin.generation}

@@ -1,0 +1,166 @@
+"""The store protocol.
+
+A session is written with optimistic concurrency: ``update`` succeeds only for the version that was
+read, in one transaction with the events and the turn that belong to the change. That is all a
+shared store (Redis) needs to offer as well; no caller relies on a lock of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agentserve.core.errors import StorageFailed
+from agentserve.core.events import Event, EventType
+from agentserve.core.model import Wire
+from agentserve.core.plans import Piece, Sha256
+from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+
+OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
+
+
+def storage_failed(error: Exception) -> StorageFailed:
+    """What a client is told when something could not be stored; nothing of it was."""
+    return StorageFailed(
+        f"the router cannot store this: {error}",
+        hint="its operator must free space in the data folder; then ask again",
+        retry_after=30,
+    )
+
+
+class VersionConflict(Exception):
+    """Somebody else changed the session since it was read: read it again and decide anew."""
+
+
+class ModelBinding(Wire):
+    """The model a session was placed on first. Its token ids mean nothing to another one."""
+
+    served_model_name: str
+    tokenizer_sha256: Sha256
+    family: str
+
+
+class SessionRecord(Wire):
+    """A session with what only the router needs to know of it."""
+
+    session: Session
+    binding: ModelBinding
+    oldest_screen: int = 0
+    """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
+    version: int = 0
+
+    @property
+    def open(self) -> bool:
+        return self.session.status in OPEN
+
+    @property
+    def deadline(self) -> float:
+        """When the session expires unless something happens, in seconds since the epoch."""
+        session = self.session
+        return min(
+            session.expires_at.timestamp(),
+            session.last_active_at.timestamp() + session.inactivity_timeout_s,
+        )
+
+    def with_session(self, **changes: Any) -> SessionRecord:
+        """The record with some of the session's fields changed."""
+        return self.model_copy(update={"session": self.session.model_copy(update=changes)})
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """A completed turn. ``key`` says which request it answered."""
+
+    epoch: int
+    key: str
+    result: TurnResult
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True)
+class EventDraft:
+    """An event before the store gives it its place in the session's order."""
+
+    type: EventType
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PassPin:
+    """The pin of a pass-through session, which is nothing but a name."""
+
+    session_id: str
+    pin: Pin
+    used_at: float
+    """Seconds since the epoch, kept to the minute."""
+
+
+class Store(Protocol):
+    """Durable when a call returns. Reads see every write that was acknowledged before."""
+
+    async def close(self) -> None: ...
+
+    # sessions
+
+    async def create(self, record: SessionRecord, events: Sequence[EventDraft]) -> None: ...
+
+    async def get(self, session_id: str) -> SessionRecord | None: ...
+
+    async def update(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft] = (),
+        turn: TurnRecord | None = None,
+    ) -> SessionRecord:
+        """Write the record and return it with its new version. Raises VersionConflict when the
+        stored version is not ``record.version``, or the session is gone."""
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Remove the session with its turns and events."""
+        ...
+
+    async def page(
+        self, *, status: SessionStatus | None, before: int | None, limit: int
+    ) -> tuple[list[SessionRecord], int | None]:
+        """Sessions, newest first, and the cursor that continues (None at the end)."""
+        ...
+
+    async def due(self, now: float, limit: int) -> list[SessionRecord]:
+        """Idle sessions whose deadline has passed."""
+        ...
+
+    async def counts(self) -> dict[str, int]:
+        """Number of sessions by status."""
+        ...
+
+    # turns and events
+
+    async def turn(self, session_id: str, epoch: int) -> TurnRecord | None: ...
+
+    async def turns(self, session_id: str, start: int, limit: int) -> list[TurnResult]:
+        """Results of the turns from epoch ``start`` on."""
+        ...
+
+    async def transcript(self, session_id: str) -> list[Piece]:
+        """The pieces of all turns, in order."""
+        ...
+
+    async def events(self, session_id: str, after: int, limit: int) -> list[Event]: ...
+
+    # pins
+
+    async def pin_counts(self) -> dict[str, int]:
+        """Open sessions by worker."""
+        ...
+
+    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
+        """Open sessions pinned to an earlier life of a worker."""
+        ...
+
+    async def pass_pin(self, session_id: str) -> PassPin | None: ...
+
+    async def put_pass_pin(self, pin: PassPin) -> None: ...
+
+    async def drop_pass_pins(self, used_before: float) -> int: ...

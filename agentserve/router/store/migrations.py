@@ -1,0 +1,73 @@
+"""The schema, step by step. A step that was released is never edited: append another one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import aiosqlite
+
+Migration = Callable[[aiosqlite.Connection], Awaitable[None]]
+
+
+async def _first_schema(db: aiosqlite.Connection) -> None:
+    statements = (
+        # `n` orders sessions by creation; `record` is the whole SessionRecord, the other columns
+        # repeat what is searched for.
+        """CREATE TABLE sessions (
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            version INTEGER NOT NULL,
+            status TEXT NOT NULL,
+            deadline REAL NOT NULL,
+            worker_id TEXT,
+            boot_id TEXT,
+            last_seq INTEGER NOT NULL,
+            record TEXT NOT NULL)""",
+        "CREATE INDEX sessions_by_status ON sessions (status, n)",
+        "CREATE INDEX sessions_due ON sessions (deadline) WHERE status = 'idle'",
+        """CREATE INDEX sessions_pinned ON sessions (worker_id, boot_id)
+            WHERE status IN ('idle', 'running')""",
+        """CREATE TABLE turns (
+            session_id TEXT NOT NULL,
+            epoch INTEGER NOT NULL,
+            key TEXT NOT NULL,
+            result TEXT NOT NULL,
+            pieces TEXT NOT NULL,
+            PRIMARY KEY (session_id, epoch))""",
+        """CREATE TABLE events (
+            session_id TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            type TEXT NOT NULL,
+            at TEXT NOT NULL,
+            data TEXT NOT NULL,
+            PRIMARY KEY (session_id, seq)) WITHOUT ROWID""",
+        """CREATE TABLE pass_pins (
+            session_id TEXT PRIMARY KEY,
+            pin TEXT NOT NULL,
+            used_at REAL NOT NULL) WITHOUT ROWID""",
+        "CREATE INDEX pass_pins_used ON pass_pins (used_at)",
+    )
+    for statement in statements:
+        await db.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_schema,)
+
+
+async def migrate(db: aiosqlite.Connection) -> None:
+    """Apply what is missing, each step in a transaction. ``user_version`` counts applied steps."""
+    (row,) = await db.execute_fetchall("PRAGMA user_version")
+    if row[0] > len(MIGRATIONS):
+        raise ValueError(
+            f"the session database has schema {row[0]}, this agentserve knows {len(MIGRATIONS)}: "
+            "it was written by a newer version"
+        )
+    for number, step in enumerate(MIGRATIONS[row[0] :], start=row[0] + 1):
+        await db.execute("BEGIN IMMEDIATE")
+        try:
+            await step(db)
+            await db.execute(f"PRAGMA user_version = {number}")
+        except BaseException:
+            await db.rollback()
+            raise
+        await db.commit()

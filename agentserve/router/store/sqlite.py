@@ -1,0 +1,309 @@
+"""The store in one SQLite file.
+
+Two connections, each with its own thread: one writes, under a lock, one reads (WAL keeps them out
+of each other's way). ``synchronous=FULL`` syncs every commit, so that what was acknowledged
+outlives a power cut as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import aiosqlite
+from pydantic import TypeAdapter
+
+from agentserve.core.errors import StorageFailed
+from agentserve.core.events import Event
+from agentserve.core.plans import Piece
+from agentserve.core.sessions import Pin, SessionStatus, TurnResult
+from agentserve.router.store.base import (
+    EventDraft,
+    PassPin,
+    SessionRecord,
+    TurnRecord,
+    VersionConflict,
+    storage_failed,
+)
+from agentserve.router.store.migrations import migrate
+
+_PIECES: TypeAdapter[list[Piece]] = TypeAdapter(list[Piece])
+_OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
+
+
+class SqliteStore:
+    """Implements router.store.base.Store. Make one by ``await SqliteStore.open(path)``."""
+
+    def __init__(self, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._writing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, path: Path) -> Self:
+        """Open or create the database, bringing its schema up to date.
+
+        Raises StorageFailed when the file cannot be opened or is no database of ours.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            await asyncio.to_thread(_try, path)
+            writer = await aiosqlite.connect(path, isolation_level=None)
+            try:
+                await writer.execute("PRAGMA journal_mode = WAL")
+                await writer.execute("PRAGMA synchronous = FULL")
+                await writer.execute("PRAGMA busy_timeout = 5000")
+                await migrate(writer)
+                reader = await aiosqlite.connect(path, isolation_level=None)
+            except BaseException:
+                await writer.close()
+                raise
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise StorageFailed(
+                f"the session database {path} cannot be opened: {error}",
+                hint="if it is damaged, move it away: the router then begins with an empty one",
+            ) from error
+        await reader.execute("PRAGMA query_only = ON")
+        return cls(writer, reader)
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
+
+    # sessions
+
+    async def create(self, record: SessionRecord, events: Sequence[EventDraft]) -> None:
+        session = record.session
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
+                " last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?)",
+                (session.id, *_columns(record), len(events), record.model_dump_json()),
+            )
+            await _insert_events(db, session.id, 0, events)
+
+    async def get(self, session_id: str) -> SessionRecord | None:
+        rows = await self._rows("SELECT record, version FROM sessions WHERE id = ?", session_id)
+        return _records(rows)[0] if rows else None
+
+    async def update(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft] = (),
+        turn: TurnRecord | None = None,
+    ) -> SessionRecord:
+        session = record.session
+        async with self._transaction() as db:
+            rows = await db.execute_fetchall(
+                "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
+                " worker_id = ?, boot_id = ?, last_seq = last_seq + ?, record = ?"
+                " WHERE id = ? AND version = ? RETURNING last_seq",
+                (
+                    *_columns(record),
+                    len(events),
+                    record.model_dump_json(),
+                    session.id,
+                    record.version,
+                ),
+            )
+            row = next(iter(rows), None)
+            if row is None:
+                raise VersionConflict(session.id)
+            await _insert_events(db, session.id, row[0] - len(events), events)
+            if turn is not None:
+                await db.execute(
+                    "INSERT INTO turns (session_id, epoch, key, result, pieces)"
+                    " VALUES (?, ?, ?, ?, ?)",
+                    (
+                        session.id,
+                        turn.epoch,
+                        turn.key,
+                        turn.result.model_dump_json(),
+                        _PIECES.dump_json(list(turn.pieces)).decode(),
+                    ),
+                )
+        return record.model_copy(update={"version": record.version + 1})
+
+    async def delete(self, session_id: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+            await db.execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
+            await db.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+
+    async def page(
+        self, *, status: SessionStatus | None, before: int | None, limit: int
+    ) -> tuple[list[SessionRecord], int | None]:
+        where, values = ["n < ?"], [before if before is not None else 2**62]
+        if status is not None:
+            where.append("status = ?")
+            values.append(status)
+        rows = await self._rows(
+            f"SELECT record, version, n FROM sessions WHERE {' AND '.join(where)}"
+            " ORDER BY n DESC LIMIT ?",
+            *values,
+            limit + 1,
+        )
+        more = len(rows) > limit
+        rows = rows[:limit]
+        return _records(rows), rows[-1][2] if more else None
+
+    async def due(self, now: float, limit: int) -> list[SessionRecord]:
+        return _records(
+            await self._rows(
+                "SELECT record, version FROM sessions INDEXED BY sessions_due"
+                " WHERE status = 'idle' AND deadline <= ? ORDER BY deadline LIMIT ?",
+                now,
+                limit,
+            )
+        )
+
+    async def counts(self) -> dict[str, int]:
+        return dict(await self._rows("SELECT status, count(*) FROM sessions GROUP BY status"))
+
+    # turns and events
+
+    async def turn(self, session_id: str, epoch: int) -> TurnRecord | None:
+        rows = await self._rows(
+            "SELECT epoch, key, result, pieces FROM turns WHERE session_id = ? AND epoch = ?",
+            session_id,
+            epoch,
+        )
+        for number, key, result, pieces in rows:
+            return TurnRecord(
+                epoch=number,
+                key=key,
+                result=TurnResult.model_validate_json(result),
+                pieces=_PIECES.validate_json(pieces),
+            )
+        return None
+
+    async def turns(self, session_id: str, start: int, limit: int) -> list[TurnResult]:
+        rows = await self._rows(
+            "SELECT result FROM turns WHERE session_id = ? AND epoch >= ? ORDER BY epoch LIMIT ?",
+            session_id,
+            start,
+            limit,
+        )
+        return [TurnResult.model_validate_json(row[0]) for row in rows]
+
+    async def transcript(self, session_id: str) -> list[Piece]:
+        rows = await self._rows(
+            "SELECT pieces FROM turns WHERE session_id = ? ORDER BY epoch", session_id
+        )
+        return [piece for row in rows for piece in _PIECES.validate_json(row[0])]
+
+    async def events(self, session_id: str, after: int, limit: int) -> list[Event]:
+        rows = await self._rows(
+            "SELECT seq, type, at, data FROM events WHERE session_id = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?",
+            session_id,
+            after,
+            limit,
+        )
+        return [
+            Event(session_id=session_id, seq=seq, type=kind, at=at, data=json.loads(data))
+            for seq, kind, at, data in rows
+        ]
+
+    # pins
+
+    async def pin_counts(self) -> dict[str, int]:
+        return dict(
+            await self._rows(
+                "SELECT worker_id, count(*) FROM sessions INDEXED BY sessions_pinned"
+                f" WHERE {_OPEN} AND worker_id IS NOT NULL GROUP BY worker_id"
+            )
+        )
+
+    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
+        return _records(
+            await self._rows(
+                "SELECT record, version FROM sessions INDEXED BY sessions_pinned"
+                f" WHERE {_OPEN} AND worker_id = ? AND boot_id <> ? LIMIT ?",
+                worker_id,
+                boot_id,
+                limit,
+            )
+        )
+
+    async def pass_pin(self, session_id: str) -> PassPin | None:
+        rows = await self._rows(
+            "SELECT pin, used_at FROM pass_pins WHERE session_id = ?", session_id
+        )
+        for pin, used_at in rows:
+            return PassPin(session_id, Pin.model_validate_json(pin), used_at)
+        return None
+
+    async def put_pass_pin(self, pin: PassPin) -> None:
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT OR REPLACE INTO pass_pins (session_id, pin, used_at) VALUES (?, ?, ?)",
+                (pin.session_id, pin.pin.model_dump_json(), pin.used_at),
+            )
+
+    async def drop_pass_pins(self, used_before: float) -> int:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
+            return cursor.rowcount
+
+    # plumbing
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+        async with self._writing:
+            try:
+                await self._writer.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._writer
+                    await self._writer.commit()
+                except BaseException:
+                    await self._writer.rollback()
+                    raise
+            except sqlite3.OperationalError as error:  # a full disk, a folder made read-only
+                raise storage_failed(error) from error
+
+    async def _rows(self, sql: str, *values: object) -> list:
+        return list(await self._reader.execute_fetchall(sql, values))
+
+
+def _try(path: Path) -> None:
+    """Raises sqlite3.DatabaseError when the file is no database. aiosqlite's thread must not be the
+    one to find out: it outlives the loop that such a start ends."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA schema_version")
+
+
+def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None]:
+    pin = record.session.pin
+    return (
+        record.session.status.value,
+        record.deadline,
+        pin.worker_id if pin else None,
+        pin.boot_id if pin else None,
+    )
+
+
+def _records(rows: Iterable) -> list[SessionRecord]:
+    return [
+        SessionRecord.model_validate_json(row[0]).model_copy(update={"version": row[1]})
+        for row in rows
+    ]
+
+
+async def _insert_events(
+    db: aiosqlite.Connection, session_id: str, last_seq: int, events: Sequence[EventDraft]
+) -> None:
+    at = datetime.now(UTC).isoformat()
+    await db.executemany(
+        "INSERT INTO events (session_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?)",
+        [
+            (session_id, seq, event.type.value, at, json.dumps(event.data))
+            for seq, event in enumerate(events, start=last_seq + 1)
+        ],
+    )

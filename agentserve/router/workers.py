@@ -1,0 +1,283 @@
+"""The workers: who is ready, which life they are in, and every HTTP request that goes to them.
+
+The only place that sees httpx's errors about workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from agentserve import __version__
+from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
+from agentserve.core.errors import TurnTimeout, WorkerLost
+from agentserve.core.sessions import Worker, WorkerReport, WorkerState
+
+log = logging.getLogger(__name__)
+LAST_STATUS = 599
+"""The highest status that HTTP has; uvicorn cannot send a higher one."""
+PROBE_TIMEOUT_S = 10.0
+HEALTH_TIMEOUT_S = 25.0
+"""SGLang's own health check gives up after 20 s."""
+HEALTH_EVERY_S = 10.0
+"""SGLang's ``/health`` generates a token and takes a second, so a ready worker is asked rarely;
+its report, which is cheap, shows at each poll that it lives and in which life."""
+
+
+def worker_id(url: str) -> str:
+    return "w-" + hashlib.sha256(url.encode()).hexdigest()[:10]
+
+
+@dataclass
+class _Entry:
+    """One worker's state; changed by its poller and by check()."""
+
+    url: str
+    id: str
+    state: WorkerState = WorkerState.STARTING
+    reason: str = "not asked yet"
+    boot_id: str = ""
+    report: WorkerReport | None = None
+    failures: int = 0
+    plain_lives: int = 0
+    running: int = 0
+    health_at: float = 0.0
+    probing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def view(self, sessions: int) -> Worker:
+        return Worker(
+            id=self.id,
+            url=self.url,
+            state=self.state,
+            reason=self.reason,
+            boot_id=self.boot_id,
+            report=self.report,
+            sessions=sessions,
+            running_turns=self.running,
+        )
+
+
+class _Refused(Exception):
+    """The worker answers but cannot be used; its text says why."""
+
+
+class WorkerRegistry:
+    """The configured workers and their health. ``lives`` yields (worker id, boot id) whenever a
+    worker becomes ready in a life that was not known: pins to earlier lives are void."""
+
+    def __init__(self, config: RouterConfig) -> None:
+        self._config = config
+        urls = dict.fromkeys(url.rstrip("/") for url in config.workers)
+        self._entries = {worker_id(url): _Entry(url, worker_id(url)) for url in urls}
+        # No environment proxies: workers are named by their own addresses.
+        self._http = httpx.AsyncClient(
+            timeout=PROBE_TIMEOUT_S,
+            trust_env=False,
+            limits=httpx.Limits(
+                max_connections=None,
+                max_keepalive_connections=64,
+                keepalive_expiry=KEEP_CONNECTION_S,
+            ),
+        )
+        self._pollers: list[asyncio.Task[None]] = []
+        self.lives: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    async def start(self) -> None:
+        self._pollers = [asyncio.create_task(self._poll(entry)) for entry in self._entries.values()]
+
+    async def stop(self) -> None:
+        for poller in self._pollers:
+            poller.cancel()
+        await asyncio.gather(*self._pollers, return_exceptions=True)
+        await self._http.aclose()
+
+    # what is known
+
+    def snapshot(self, pin_counts: dict[str, int]) -> list[Worker]:
+        """All workers as they are now. ``pin_counts`` comes from the store."""
+        return [entry.view(pin_counts.get(entry.id, 0)) for entry in self._entries.values()]
+
+    def get(self, worker_id: str) -> Worker | None:
+        """One worker, without its number of pins."""
+        entry = self._entries.get(worker_id)
+        return entry.view(0) if entry else None
+
+    @contextmanager
+    def busy(self, worker_id: str) -> Iterator[None]:
+        """Counts a turn or request that runs on the worker."""
+        entry = self._entries[worker_id]
+        entry.running += 1
+        try:
+            yield
+        finally:
+            entry.running -= 1
+
+    # requests
+
+    @asynccontextmanager
+    async def forward(
+        self,
+        worker: Worker,
+        method: str,
+        target: str,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request as it is and yield the response, its body unread. ``target`` is path and
+        query. Raises WorkerLost when the worker dies, TurnTimeout when it stays silent, in the
+        body of the ``async with`` as well."""
+        request = httpx.Request(
+            method,
+            worker.url + target,
+            headers=headers,
+            content=body,
+            extensions={
+                "timeout": httpx.Timeout(self._config.worker_timeout_s, connect=5.0).as_dict()
+            },
+        )
+        try:
+            response = await self._send(worker, request)
+            try:
+                if response.status_code > LAST_STATUS:
+                    raise WorkerLost(
+                        f"worker {worker.id} answered with status {response.status_code}, "
+                        "which HTTP does not have",
+                        hint="is it an SGLang server, without a proxy in between?",
+                    )
+                yield response
+            finally:
+                await response.aclose()
+        except httpx.TimeoutException as error:
+            raise TurnTimeout(
+                f"worker {worker.id} was silent for {self._config.worker_timeout_s:g} s",
+                hint="ask for fewer tokens, or raise the router's worker timeout",
+            ) from error
+        except httpx.TransportError as error:
+            raise WorkerLost(
+                f"worker {worker.id} at {worker.url} was lost: {error or type(error).__name__}",
+                hint="ask again: another worker is taken when one is ready",
+                retry_after=2,
+            ) from error
+
+    async def _send(self, worker: Worker, request: httpx.Request) -> httpx.Response:
+        """Send a request; once more when a connection kept from an earlier one breaks before any
+        answer while the worker lives on: it was closing that connection for being idle."""
+        kept = True
+
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            nonlocal kept
+            if event == "connection.connect_tcp.started":
+                kept = False
+
+        request.extensions["trace"] = trace
+        try:
+            return await self._http.send(request, stream=True)
+        except (httpx.NetworkError, httpx.RemoteProtocolError):
+            if not kept or not await self._lives_on(worker):
+                raise
+        return await self._http.send(request, stream=True)
+
+    # health
+
+    async def _lives_on(self, worker: Worker) -> bool:
+        """Whether a worker answers now, in the life that the caller saw."""
+        entry = self._entries[worker.id]
+        await self._probe(entry, suspected=True)
+        ready = entry.state is WorkerState.READY and entry.failures == 0
+        return ready and entry.boot_id == worker.boot_id
+
+    async def check(self, worker_id: str) -> None:
+        """Ask a worker now, because something points to its death. One that refuses connections
+        is down at once."""
+        if entry := self._entries.get(worker_id):
+            await self._probe(entry, suspected=True)
+
+    async def _poll(self, entry: _Entry) -> None:
+        while True:
+            await self._probe(entry)
+            await asyncio.sleep(self._config.health_interval_s)
+
+    async def _probe(self, entry: _Entry, *, suspected: bool = False) -> None:
+        async with entry.probing:
+            try:
+                report = await self._report(entry)
+                healthy = await self._healthy(entry, report)
+            except _Refused as refused:
+                self._set(entry, WorkerState.REFUSED, str(refused))
+            except httpx.TransportError as error:
+                certain = suspected and isinstance(error, httpx.ConnectError)
+                self._failed(entry, str(error) or type(error).__name__, certain=certain)
+            else:
+                if healthy:
+                    self._alive(entry, report)
+                else:
+                    self._failed(entry, "its /health does not answer 200", certain=False)
+
+    async def _report(self, entry: _Entry) -> WorkerReport | None:
+        """The plugin's report, None for an accepted plain worker. Raises _Refused."""
+        answer = await self._http.get(entry.url + "/agentserve")
+        if answer.status_code == 404 and self._config.plain_workers:
+            return None
+        if answer.status_code != 200:
+            raise _Refused(
+                f"GET /agentserve answered {answer.status_code}: no agentserve plugin; start it "
+                "with `agentserve worker`, or let the router take plain workers"
+            )
+        try:
+            report = WorkerReport.model_validate_json(answer.content)
+        except ValidationError as error:
+            raise _Refused(
+                f"its report is not of agentserve {__version__}: {error.errors()[0]['msg']}"
+            ) from error
+        if report.version != __version__:
+            raise _Refused(f"its plugin is {report.version}, this router is {__version__}")
+        return report
+
+    async def _healthy(self, entry: _Entry, report: WorkerReport | None) -> bool:
+        known = entry.state is WorkerState.READY and (
+            report is None or report.boot_id == entry.boot_id
+        )
+        if known and time.monotonic() - entry.health_at < HEALTH_EVERY_S:
+            return True
+        try:
+            answer = await self._http.get(entry.url + "/health", timeout=HEALTH_TIMEOUT_S)
+        except httpx.ReadTimeout:
+            return False
+        entry.health_at = time.monotonic()
+        return answer.status_code == 200
+
+    def _alive(self, entry: _Entry, report: WorkerReport | None) -> None:
+        if report is not None:
+            boot_id = report.boot_id
+        else:
+            # A plain worker does not tell its life: each time it comes back counts as one.
+            if entry.state is not WorkerState.READY:
+                entry.plain_lives += 1
+            boot_id = f"plain-{entry.plain_lives}"
+        new_life = boot_id != entry.boot_id
+        entry.failures = 0
+        entry.report, entry.boot_id = report, boot_id
+        self._set(entry, WorkerState.READY, "" if report else "plain: pass-through only")
+        if new_life:
+            self.lives.put_nowait((entry.id, boot_id))
+
+    def _failed(self, entry: _Entry, reason: str, *, certain: bool) -> None:
+        entry.failures += 1
+        if entry.state is WorkerState.STARTING:
+            entry.reason = reason
+        elif certain or entry.failures >= self._config.health_failures:
+            self._set(entry, WorkerState.DOWN, reason)
+
+    def _set(self, entry: _Entry, state: WorkerState, reason: str) -> None:
+        if state is not entry.state:
+            log.info("worker %s %s is %s %s", entry.id, entry.url, state.value, reason)
+        entry.state, entry.reason = state, reason

@@ -1,0 +1,1 @@
+"""Pixels to plan: opening screenshots, choosing what a prompt keeps. Pure: NumPy and Pillow."""

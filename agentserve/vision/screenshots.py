@@ -1,0 +1,169 @@
+"""Opens a screenshot that somebody sent, and makes the picture the model gets from it.
+
+The bytes are hostile: the format and the number of pixels are read from the header first, and only
+a picture within the limits is decoded.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from dataclasses import dataclass
+
+from PIL import Image, ImageOps
+
+from agentserve.core.blobs import sha256_of
+from agentserve.core.errors import BadScreenshot
+from agentserve.core.screens import MAX_PIXELS, MAX_SIDE, ScreenSpace, Size
+
+FORMATS = ("PNG", "JPEG", "WEBP")
+# Pillow promises nothing about what it raises on hostile input: its own errors are OSErrors, the
+# rest comes from parsers that meet numbers, names and lengths nobody thought of. MemoryError is
+# left out, because that one is this machine's.
+_HOSTILE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+_BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+# What may make a decoder show other colours, or another way up, than the bare samples.
+_RESHAPING = (
+    "transparency",
+    "icc_profile",
+    "exif",
+    "Raw profile type exif",
+    "xmp",
+    "XML:com.adobe.xmp",
+)
+_PNG_DEPTH = 24
+"""Offset of the bits per sample in a PNG file."""
+
+
+@dataclass(frozen=True)
+class Screenshot:
+    """An accepted screenshot."""
+
+    data: bytes
+    """As it was sent."""
+    sha256: str
+    size: Size
+    """The way up a viewer shows it."""
+    model_image: bytes
+    """8-bit RGB without transparency, of exactly ``space.model``: ``data`` itself when it is that
+    already, else a PNG made from it."""
+
+
+def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
+    """Check a screenshot against a session's screen and make its model image.
+
+    Takes milliseconds of CPU: call it in a thread. Raises BadScreenshot.
+    """
+    if not data:
+        raise BadScreenshot("the screenshot is empty", hint="send the bytes of a PNG, JPEG or WebP")
+    if len(data) > max_bytes:
+        raise BadScreenshot(
+            f"the screenshot has {len(data)} bytes, the limit is {max_bytes}",
+            hint="send it as PNG at the model's size, or as JPEG or WebP",
+        )
+    image = _read_header(data)
+    try:
+        with image:
+            _check_limits(image)
+            ImageOps.exif_transpose(image, in_place=True)  # decodes it, too
+            size = _accepted_size(image, space)
+            as_it_is = size == space.model and _is_plain(image, data)
+            model_image = data if as_it_is else _as_rgb_png(image, space.model)
+    except (*_HOSTILE, *_BOMB) as error:
+        raise BadScreenshot(
+            f"the screenshot's {image.format} data is damaged or cut off: {error}",
+            hint="send the whole file, as a browser or Pillow writes it",
+        ) from error
+    return Screenshot(data=data, sha256=sha256_of(data), size=size, model_image=model_image)
+
+
+def _read_header(data: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    except _BOMB as error:
+        raise BadScreenshot(
+            f"the screenshot has too many pixels; the limit is {MAX_PIXELS}",
+            hint="send the visible part of the page only, not the full page",
+        ) from error
+    except _HOSTILE as error:
+        raise BadScreenshot(
+            "the screenshot is not a PNG, JPEG or WebP picture",
+            hint="send the bytes of the file themselves, not a data URL or a path",
+        ) from error
+
+
+def _check_limits(image: Image.Image) -> None:
+    """Refuse by the header what would be too much to decode."""
+    width, height = image.size
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        raise BadScreenshot(
+            f"the screenshot has {width}x{height} pixels; the limit is {MAX_SIDE} a side and "
+            f"{MAX_PIXELS} in all",
+            hint="send the visible part of the page only, not the full page",
+        )
+    if getattr(image, "n_frames", 1) > 1:
+        raise BadScreenshot(
+            f"the screenshot is an animation of {image.n_frames} frames",
+            hint="send a still picture",
+        )
+
+
+def _accepted_size(image: Image.Image, space: ScreenSpace) -> Size:
+    size = Size(width=image.width, height=image.height)
+    accepted = space.accepts()
+    if size not in accepted:
+        sizes = " or ".join(str(one) for one in accepted)
+        raise BadScreenshot(
+            f"the screenshot is {size}, this session's screen is {sizes}",
+            hint="capture the viewport the session was created with, in CSS scale",
+            details={"accepted": [one.model_dump() for one in accepted]},
+        )
+    return size
+
+
+def _is_plain(image: Image.Image, data: bytes) -> bool:
+    """Whether every decoder sees the same opaque 8-bit RGB picture in these bytes."""
+    return (
+        image.format in FORMATS  # Pillow opens a JPEG with several pictures in it as MPO
+        and image.mode == "RGB"
+        and not any(key in image.info for key in _RESHAPING)
+        and (image.format != "PNG" or data[_PNG_DEPTH] == 8)
+    )
+
+
+def _as_rgb_png(image: Image.Image, size: Size) -> bytes:
+    """The picture on a white page, resized. A colour profile is dropped without being applied."""
+    if image.mode.startswith("I"):
+        image = _from_16_bits(image)
+    layer = image.convert("RGBA")
+    page = Image.new("RGB", image.size, "white")
+    page.paste(layer, mask=layer)
+    if page.size != (size.width, size.height):
+        page = page.resize((size.width, size.height), Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    # Level 1: a third of the default's time for a few percent more bytes that stay on this machine.
+    page.save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+def _from_16_bits(image: Image.Image) -> Image.Image:
+    """A 16-bit grey picture in 8 bits: Pillow's own conversion clips instead of scaling."""
+    transparent = image.info.pop("transparency", None)
+    wide = image.convert("I")
+    grey = wide.point([value >> 8 for value in range(65536)], "L")
+    if transparent is not None:
+        grey.putalpha(wide.point([255 * (v != transparent) for v in range(65536)], "L"))
+    return grey

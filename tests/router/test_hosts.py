@@ -1,0 +1,84 @@
+"""The pool of program hosts by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from agentserve.core.config import RouterConfig
+from agentserve.core.errors import HostLost, OverCapacity, UnknownProgram
+from agentserve.router.hosts import HostPool, HostSpec, host_command_line, program_host
+from agentserve.router.metrics import Metrics
+from agentserve.testing.host import scripted_host
+
+from .rig import eventually, new_session, picture, running_rig
+
+
+def test_the_command_line_is_the_contracts(tmp_path):
+    spec = HostSpec(tmp_path / "s", tmp_path / "b", 4, (tmp_path / "p1", tmp_path / "p2.py"))
+    assert program_host(spec)[1:] == [
+        "-m", "agentserve.lang.host", "--socket", str(tmp_path / "s"),
+        "--blobs", str(tmp_path / "b"), "--threads", "4",
+        "--programs", str(tmp_path / "p1"), str(tmp_path / "p2.py"),
+    ]  # fmt: skip
+    assert scripted_host(spec) == host_command_line("agentserve.testing.host", spec)
+
+
+async def test_stopping_ends_the_processes_and_their_sockets(tmp_path):
+    pool = HostPool(RouterConfig(hosts=2), tmp_path, scripted_host, Metrics())
+    await pool.start()
+    assert [program.name for program in (await pool.programs()).programs] == ["scripted"]
+
+    async def both() -> bool:
+        return pool.ready == 2
+
+    await eventually(both)
+    pids = pool.pids
+    await pool.stop()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert (pool.ready, pool.pids) == (0, [])
+
+
+async def test_a_host_that_cannot_start_is_tried_again_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentserve.router.hosts.START_TIMEOUT_S", 0.6)
+    metrics = Metrics()
+    pool = HostPool(RouterConfig(), tmp_path, lambda spec: ["/bin/false"], metrics)
+    await pool.start()
+    try:
+        with pytest.raises(HostLost, match="no program host is running"):
+            await pool.programs()
+        assert b"agentserve_host_restarts_total 0.0" not in metrics.render({}, [])
+    finally:
+        await pool.stop()
+
+
+async def test_unknown_programs(tmp_path):
+    pool = HostPool(RouterConfig(), tmp_path, scripted_host, Metrics())
+    await pool.start()
+    try:
+        await pool.check_program("scripted")
+        with pytest.raises(UnknownProgram, match="'other'"):
+            await pool.check_program("other")
+    finally:
+        await pool.stop()
+
+
+async def test_turns_wait_for_a_free_thread_and_give_up(tmp_path):
+    async with running_rig(tmp_path, host_threads=1, turn_timeout_s=5) as rig:
+        slow, next_, late = [await rig.client.create_session(new_session()) for _ in range(3)]
+        running = asyncio.create_task(rig.client.turn(slow.id, picture(), instruction="!sleep 0.5"))
+        await eventually(lambda: rig.client.session(slow.id), lambda s: s.status.value == "running")
+        assert (await rig.client.turn(next_.id, picture())).attempts == 1
+        assert (await running).turn == 0
+        hanging = asyncio.create_task(rig.client.turn(slow.id, picture(), instruction="!hang"))
+        await eventually(lambda: rig.client.session(slow.id), lambda s: s.status.value == "running")
+        with pytest.raises(OverCapacity) as caught:
+            await rig.client.turn(late.id, picture())
+        assert caught.value.retry_after == 1
+        await rig.client.release(slow.id)
+        with pytest.raises(Exception, match="released"):
+            await hanging

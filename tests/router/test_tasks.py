@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agentserve.router.tasks import Tasks
+
+
+async def test_work_outlives_its_caller():
+    tasks, done = Tasks(), asyncio.Event()
+
+    async def work() -> str:
+        await asyncio.sleep(0.05)
+        done.set()
+        return "result"
+
+    caller = asyncio.create_task(tasks.run(work()))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    await asyncio.wait_for(done.wait(), 5)
+    assert await tasks.run(work()) == "result"
+
+
+async def test_errors_reach_the_caller():
+    async def fail() -> None:
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        await Tasks().run(fail())
+
+
+async def test_stopping_cancels_and_waits_for_the_clean_up():
+    tasks, steps = Tasks(), []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            steps.append("cleaned")
+
+    caller = asyncio.create_task(tasks.run(work()))
+    await asyncio.sleep(0.01)
+    await tasks.stop()
+    assert steps == ["cleaned"]
+    with pytest.raises(asyncio.CancelledError):
+        await caller
