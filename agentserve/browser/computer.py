@@ -1,0 +1,324 @@
+"""A browser page as a core.runs.Computer: deterministic screenshots in, actions out.
+
+    async with launch_browser() as browser:
+        async with open_computer(browser, url, viewport=Size(...)) as computer:
+            await computer.load()
+            png = await computer.screenshot()
+            outcome = await computer.perform(Click(x=10, y=20))
+
+Playwright's errors end here: as an Outcome in words for the model, or as BrowserFailed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+from PIL import Image
+from playwright.async_api import Browser, BrowserContext, Page
+from playwright.async_api import Error as PlaywrightError
+
+from agentserve.browser.policy import NavigationPolicy
+from agentserve.browser.settle import QUIET_S, Settler
+from agentserve.browser.tabs import Tabs
+from agentserve.core.actions import (
+    Action,
+    Back,
+    CallUser,
+    Click,
+    Done,
+    DoubleClick,
+    Drag,
+    Hover,
+    Key,
+    Navigate,
+    Scroll,
+    Type,
+    Wait,
+)
+from agentserve.core.errors import BrowserFailed, InvalidRequest
+from agentserve.core.screens import ScreenSpace, Size
+from agentserve.core.sessions import Outcome
+
+ACTION_TIMEOUT_S = 10.0
+NAVIGATION_TIMEOUT_S = 30.0
+SCREENSHOT_TIMEOUT_S = 30.0
+DRAG_STEPS = 10
+_MESSAGE_CHARS = 2000
+
+# The blinking caret is made invisible by a style sheet that is in no DOM tree: Playwright's own
+# ways (caret="hide", style=) edit elements, which pages and recordings of them can see.
+_HIDE_CARET = """(() => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync('* { caret-color: transparent !important }');
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+})()"""
+
+_HAS_CANVAS = """() => [...document.querySelectorAll('canvas, video')].some(element => {
+  const box = element.getBoundingClientRect();
+  return box.width > 0 && box.height > 0 && box.right > 0 && box.bottom > 0
+    && box.left < innerWidth && box.top < innerHeight;
+})"""
+
+
+@asynccontextmanager
+async def open_computer(
+    browser: Browser,
+    url: str,
+    *,
+    viewport: Size,
+    scale: float = 1.0,
+    allow: Iterable[str] = (),
+    closed: bool = False,
+    settle_timeout_s: float = 5.0,
+) -> AsyncIterator[PlaywrightComputer]:
+    """A fresh browser context whose start page is ``url``; nothing is loaded yet.
+
+    ``viewport`` is in CSS px, ``scale`` model px per CSS px. The model may go to the origins of
+    ``url`` and ``allow`` only; ``closed`` also keeps the pages themselves from fetching anything
+    elsewhere. Raises InvalidRequest for a ``url`` that is not http(s).
+    """
+    policy = NavigationPolicy.of(url, allow)
+    try:
+        context = await browser.new_context(
+            viewport={"width": viewport.width, "height": viewport.height},
+            device_scale_factor=scale,
+            locale="en-US",
+            timezone_id="UTC",
+            color_scheme="light",
+            reduced_motion="reduce",
+            accept_downloads=False,
+            service_workers="block",  # their requests would pass by the policy
+        )
+        tabs = Tabs(context, policy, closed=closed)
+        settler = Settler(context, settle_timeout_s)
+        await context.add_init_script(_HIDE_CARET)
+        await tabs.open()
+    except PlaywrightError as error:
+        # a context that was made goes with its browser
+        raise BrowserFailed(f"the browser opens no page: {_first_line(error)}") from error
+    computer = PlaywrightComputer(
+        context, tabs, settler, policy, url, viewport=viewport, scale=scale
+    )
+    try:
+        yield computer
+    finally:
+        with suppress(PlaywrightError):  # the browser is gone already
+            await asyncio.shield(asyncio.ensure_future(context.close()))
+        await tabs.close()
+
+
+class PlaywrightComputer:
+    """Implements core.runs.Computer on a browser context; made by ``open_computer``."""
+
+    def __init__(
+        self,
+        context: BrowserContext,
+        tabs: Tabs,
+        settler: Settler,
+        policy: NavigationPolicy,
+        start_url: str,
+        *,
+        viewport: Size,
+        scale: float,
+    ) -> None:
+        self._context = context
+        self._tabs = tabs
+        self._settler = settler
+        self._policy = policy
+        self._start_url = start_url
+        self._viewport = viewport
+        self._scale = scale
+        self._image_size: Size | None = None
+        self._seen: Page | None = None
+
+    @property
+    def page(self) -> Page:
+        """The page in front, for what prepares and checks a task. Raises BrowserFailed."""
+        return self._tabs.front
+
+    @property
+    def url(self) -> str:
+        return self._tabs.front.url
+
+    def fit(self, space: ScreenSpace) -> None:
+        """From now on screenshots have ``space.model``'s size (device px before that).
+
+        Raises InvalidRequest when the space is not one of this computer's viewport.
+        """
+        if space.css != self._viewport or space.scale != self._scale:
+            raise InvalidRequest(
+                f"the session's screen is {space.css} at scale {space.scale:g}, the browser's "
+                f"{self._viewport} at scale {self._scale:g}",
+                hint="create the session with the viewport and the scale of the computer",
+            )
+        self._image_size = space.model
+
+    async def load(self) -> None:
+        """Load the start page. Raises BrowserFailed when there is none."""
+        try:
+            await self.page.goto(
+                self._start_url, wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000
+            )
+            await self._settle()
+        except PlaywrightError as error:
+            raise BrowserFailed(
+                f"cannot open {self._start_url}: {_first_line(error)}",
+                hint="is the page served, and the address right?",
+            ) from error
+
+    async def screenshot(self) -> bytes:
+        try:
+            await self._settle()
+            page = self._tabs.front
+            png = await self._capture_still(page)
+        except PlaywrightError as error:
+            self._check_alive()
+            raise BrowserFailed(f"the page cannot be captured: {_first_line(error)}") from error
+        self._seen = page
+        if self._image_size is None:
+            return png
+        return await asyncio.to_thread(resize_png, png, self._image_size)
+
+    async def _capture_still(self, page: Page) -> bytes:
+        """The page's picture. What is drawn on a canvas changes no DOM: where one is in view, two
+        pictures must agree (charts draw themselves up), for as long as a page may take to settle.
+        """
+        png = await _capture(page)
+        if await page.evaluate(_HAS_CANVAS):
+            deadline = asyncio.get_running_loop().time() + self._settler.timeout_s
+            while asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(QUIET_S)
+                before, png = png, await _capture(page)
+                if png == before:
+                    break
+        return png
+
+    async def perform(self, action: Action) -> Outcome:
+        """See core.runs.Computer. The message tells what the page did of its own accord (dialogs,
+        tabs, downloads); what comes after the page seemed to rest is told with the next action.
+        """
+        if self._seen not in (None, self._tabs.front):
+            # a tab that came up late: the action was meant for another page
+            self._tabs.note("Nothing was done: another tab had come to the front.", failed=True)
+            return self._outcome()
+        self._settler.disturbed()
+        limit = ACTION_TIMEOUT_S
+        if isinstance(action, Wait):
+            limit += action.seconds
+        elif isinstance(action, Navigate | Back):
+            limit += NAVIGATION_TIMEOUT_S
+        try:
+            async with asyncio.timeout(limit):
+                await self._act(action)
+            await self._settle()
+        except TimeoutError:
+            self._tabs.note(f"The page did not react within {limit:.0f} s.", failed=True)
+        except PlaywrightError as error:
+            self._check_alive()
+            self._tabs.note(f"The {action.kind} failed: {_first_line(error)}", failed=True)
+        self._check_alive()
+        return self._outcome()
+
+    async def _act(self, action: Action) -> None:
+        page = self._tabs.front
+        match action:
+            case Click(x=x, y=y, button=button):
+                await page.mouse.click(x, y, button=button)
+            case DoubleClick(x=x, y=y):
+                await page.mouse.dblclick(x, y)
+            case Hover(x=x, y=y):
+                await page.mouse.move(x, y)
+            case Drag():
+                await page.mouse.move(action.x, action.y)
+                await page.mouse.down()
+                await page.mouse.move(action.to_x, action.to_y, steps=DRAG_STEPS)
+                await page.mouse.up()
+            case Scroll(x=x, y=y, dx=dx, dy=dy):
+                await page.mouse.move(x, y)
+                await page.mouse.wheel(dx, dy)
+            case Type(text=text):
+                await page.keyboard.type(text)
+            case Key(keys=keys):
+                await page.keyboard.press(keys)
+            case Wait(seconds=seconds):
+                await asyncio.sleep(seconds)
+            case Navigate(url=url):
+                await self._navigate(page, url)
+            case Back():
+                await self._go_back(page)
+            case Done() | CallUser():
+                pass  # said to the runner, not to the page
+
+    async def _navigate(self, page: Page, url: str) -> None:
+        address = self._policy.resolve(url, page.url)
+        if address is None:
+            self._tabs.refuse(url)
+            return
+        await page.goto(address, wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
+
+    async def _go_back(self, page: Page) -> None:
+        """To the page before in this tab; from the first page of a tab to the tab before."""
+        if await self._has_earlier_page(page):
+            await page.go_back(wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
+        elif len(self._tabs) > 1:
+            await page.close()
+        else:
+            self._tabs.note("There is no page to go back to.", failed=True)
+
+    async def _has_earlier_page(self, page: Page) -> bool:
+        session = await self._context.new_cdp_session(page)
+        history = await session.send("Page.getNavigationHistory")
+        await session.detach()
+        index = history["currentIndex"]
+        # a tab starts on about:blank: nothing to see there
+        return index > 0 and history["entries"][index - 1]["url"] != "about:blank"
+
+    async def _settle(self) -> None:
+        """Wait for the page in front to rest, and for tabs that open meanwhile."""
+        while True:
+            page = self._tabs.front
+            await self._settler.settle(page)
+            await self._tabs.leave_outside(self._start_url)
+            if self._tabs.front is page:
+                return
+            self._settler.disturbed()
+
+    def _check_alive(self) -> None:
+        if self._context.browser is not None and not self._context.browser.is_connected():
+            raise BrowserFailed("the browser is gone")
+        _ = self._tabs.front
+
+    def _outcome(self) -> Outcome:
+        notes = self._tabs.take_notes()
+        return Outcome(
+            status="failed" if any(note.failed for note in notes) else "ok",
+            message=" ".join(note.text for note in notes)[:_MESSAGE_CHARS],
+        )
+
+
+async def _capture(page: Page) -> bytes:
+    return await page.screenshot(
+        animations="disabled",
+        caret="initial",  # see _HIDE_CARET
+        scale="device",
+        timeout=SCREENSHOT_TIMEOUT_S * 1000,
+    )
+
+
+def resize_png(png: bytes, size: Size) -> bytes:
+    """The picture in another size; the very same bytes when it has that size already."""
+    with Image.open(io.BytesIO(png)) as image:
+        if image.size == (size.width, size.height):
+            return png
+        resized = image.convert("RGB").resize((size.width, size.height), Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    resized.save(out, format="PNG")
+    return out.getvalue()
+
+
+def _first_line(error: PlaywrightError) -> str:
+    """Playwright's message without its call log."""
+    return error.message.splitlines()[0][:300] if error.message else type(error).__name__

@@ -1,0 +1,74 @@
+"""Starts Chromium so that the same page gives the same pixels, and always stops it again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Error as PlaywrightError
+
+from agentserve.core.config import chromium_path
+from agentserve.core.errors import BrowserFailed
+
+LAUNCH_TIMEOUT_S = 60.0
+
+FLAGS = (
+    "--disable-gpu",
+    # nothing but the page talks to the network
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+    # one way to draw text and to scroll, on every machine
+    "--disable-lcd-text",
+    "--disable-smooth-scrolling",
+    "--font-render-hinting=none",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+)
+
+
+@asynccontextmanager
+async def launch_browser(*, headed: bool = False) -> AsyncIterator[Browser]:
+    """One Chromium, for any number of computers. It is gone when the block is left, however that
+    happens.
+
+    Uses the CHROMIUM of the environment, else Debian's, else Playwright's own. Raises
+    BrowserFailed when none of them starts.
+    """
+    path = chromium_path() or _debian_chromium()
+    async with async_playwright() as playwright:
+        try:
+            browser = await playwright.chromium.launch(
+                executable_path=path,
+                headless=not headed,
+                args=list(FLAGS),
+                # Chromium has no sandbox for root; any other user keeps it: pages are hostile
+                chromium_sandbox=os.geteuid() != 0,
+                timeout=LAUNCH_TIMEOUT_S * 1000,
+                # Signals are the program's: a run ends its recording before its browser goes.
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+            )
+        except PlaywrightError as error:
+            raise BrowserFailed(
+                f"Chromium did not start: {error.message.splitlines()[0]}",
+                hint="install it (apt-get install chromium, or playwright install chromium), or "
+                "set CHROMIUM to one",
+            ) from error
+        try:
+            yield browser
+        finally:
+            with suppress(PlaywrightError):  # already gone
+                await asyncio.shield(asyncio.ensure_future(browser.close()))
+
+
+def _debian_chromium() -> Path | None:
+    path = Path("/usr/bin/chromium")
+    return path if path.exists() else None
