@@ -1,0 +1,78 @@
+"""Recording a run as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentserve import __version__
+from agentserve.core.errors import RecordingError
+from agentserve.core.runs import RunSummary, Step
+from agentserve.core.sessions import Session, WorkerReport
+from agentserve.replay.format import EndLine, Meta, ScenarioRef, StepLine, creation_of
+from agentserve.replay.writer import RecordingWriter
+
+
+class Recorder:
+    """A core.runs.RunObserver that writes ``root/<id>``; one per run.
+
+    A call returns when what it was told is on the disk. Raises RecordingError when it cannot be
+    written, and when calls do not come in the observer's order.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        id: str | None = None,
+        scenario: ScenarioRef | None = None,
+        program_sha256: str | None = None,
+        worker: WorkerReport | None = None,
+    ) -> None:
+        now = datetime.now(UTC)
+        self.id = id or f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        self.folder = root / self.id
+        self._root = root
+        self._facts = {
+            "id": self.id,
+            "created_at": now.replace(microsecond=0),
+            "agentserve_version": __version__,
+            "scenario": scenario,
+            "program_sha256": program_sha256,
+            "worker": worker,
+        }
+        self._writer: RecordingWriter | None = None
+        self._screenshot: tuple[int, str] | None = None
+
+    async def started(self, session: Session, url: str) -> None:
+        meta = Meta(
+            **self._facts,
+            url=url,
+            session=creation_of(session),
+            session_id=session.id,
+            space=session.space,
+        )
+        self._writer = await asyncio.to_thread(RecordingWriter, self._root, meta)
+
+    async def screenshot(self, index: int, image: bytes) -> None:
+        sha = await asyncio.to_thread(self._started().add_screenshot, image)
+        self._screenshot = (index, sha)
+
+    async def step(self, step: Step) -> None:
+        if self._screenshot is None or self._screenshot[0] != step.index:
+            raise RecordingError(f"step {step.index} came without its screenshot")
+        line = StepLine.model_validate({**dict(step), "screenshot": self._screenshot[1]})
+        await asyncio.to_thread(self._started().append, line)
+
+    async def ended(self, summary: RunSummary) -> None:
+        """Without effect when the run ended before it started: there is nothing to record."""
+        if self._writer is not None:
+            line = EndLine.model_validate(dict(summary))
+            await asyncio.to_thread(self._writer.append, line)
+
+    def _started(self) -> RecordingWriter:
+        if self._writer is None:
+            raise RecordingError(f"the recording {self.id} was not started")
+        return self._writer
