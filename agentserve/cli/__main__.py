@@ -1,0 +1,3 @@
+from agentserve.cli import main
+
+main()

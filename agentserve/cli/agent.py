@@ -1,0 +1,185 @@
+"""One agent run from the command line: open the page, create the session, record, run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.async_api import Browser
+
+from agentserve.browser.computer import PlaywrightComputer, open_computer
+from agentserve.browser.runner import run_task
+from agentserve.browser.scenarios import Scenario, open_scenario
+from agentserve.browser.tasks import Check
+from agentserve.client import RouterClient
+from agentserve.core.config import RunConfig
+from agentserve.core.errors import UnknownProgram
+from agentserve.core.runs import RunObserver, RunSummary
+from agentserve.core.screens import Size
+from agentserve.core.sessions import SessionCreate, WorkerReport, WorkerState
+from agentserve.replay import Recorder, ScenarioRef
+
+
+@dataclass(frozen=True)
+class PageTarget:
+    """A task on any web page, without a check."""
+
+    url: str
+    task: str
+    viewport: Size
+    scale: float = 1.0
+    allow: tuple[str, ...] = ()
+    """Further origins that the model may go to."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Who runs: a program, and the settings of its sessions."""
+
+    program: str
+    """Name, or path of the program's file."""
+    policy: str = "full"
+    model: str | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.program).stem if self.program.endswith(".py") else self.program
+
+    def program_file(self) -> Path | None:
+        """The program's file when it was named by its path. Raises UnknownProgram."""
+        if not self.program.endswith(".py"):
+            return None
+        path = Path(self.program)
+        if not path.is_file():
+            raise UnknownProgram(
+                f"there is no program file {path}",
+                hint="bundled programs go by name: navigator, form_filler, verifier",
+            )
+        return path
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that came to its end, and where it was recorded."""
+
+    summary: RunSummary
+    recording: Path
+
+
+@dataclass(frozen=True)
+class _Opened:
+    computer: PlaywrightComputer
+    task: str
+    viewport: Size
+    scale: float
+    check: Check | None
+    reference: ScenarioRef | None
+    name: str
+
+
+@asynccontextmanager
+async def _open(
+    browser: Browser, target: PageTarget | Scenario, config: RunConfig, seed: int | None
+) -> AsyncIterator[_Opened]:
+    if isinstance(target, Scenario):
+        settle = config.settle_timeout_s
+        async with open_scenario(browser, target, settle_timeout_s=settle) as stage:
+            yield _Opened(
+                computer=stage.computer,
+                task=stage.goal,
+                viewport=target.viewport,
+                scale=target.scale,
+                check=stage.check,
+                reference=ScenarioRef(name=target.name, seed=seed),
+                name=target.name,
+            )
+        return
+    async with open_computer(
+        browser,
+        target.url,
+        viewport=target.viewport,
+        scale=target.scale,
+        allow=target.allow,
+        settle_timeout_s=config.settle_timeout_s,
+    ) as computer:
+        await computer.load()
+        yield _Opened(
+            computer=computer,
+            task=target.task,
+            viewport=target.viewport,
+            scale=target.scale,
+            check=None,
+            reference=None,
+            name=target.url,
+        )
+
+
+async def run_agent(
+    client: RouterClient,
+    browser: Browser,
+    agent: Agent,
+    target: PageTarget | Scenario,
+    config: RunConfig,
+    recordings: Path,
+    *,
+    seed: int | None = None,
+    observers: Sequence[RunObserver] = (),
+) -> Finished:
+    """Run one task and record it under ``recordings``.
+
+    Raises what opening the page and creating the session raise; what happens later is part of the
+    summary.
+    """
+    program_sha = await _program_sha256(client, agent)
+    async with _open(browser, target, config, seed) as opened:
+        session = await client.create_session(
+            SessionCreate(
+                program=agent.name,
+                task=opened.task,
+                model=agent.model,
+                viewport=opened.viewport,
+                scale=opened.scale,
+                policy=agent.policy,
+                metadata={"run": opened.name[:1000]},
+            )
+        )
+        opened.computer.fit(session.space)
+        recorder = Recorder(
+            recordings,
+            scenario=opened.reference,
+            program_sha256=program_sha,
+            worker=await _worker_report(client),
+        )
+        summary = await run_task(
+            client,
+            opened.computer,
+            session,
+            config,
+            check=opened.check,
+            observers=[recorder, *observers],
+        )
+    return Finished(summary, recorder.folder)
+
+
+async def _program_sha256(client: RouterClient, agent: Agent) -> str | None:
+    """Of the program as the router runs it. Raises UnknownProgram when that is another text than
+    the file which was named: the run would not test what its author is looking at."""
+    known = {program.name: program.sha256 for program in (await client.programs()).programs}
+    path = agent.program_file()
+    if path is not None:
+        here = hashlib.sha256(path.read_bytes()).hexdigest()
+        if here != known.get(agent.name):
+            runs = f"another text of {agent.name}" if agent.name in known else f"no {agent.name}"
+            raise UnknownProgram(
+                f"the router at {client.url} runs {runs}, not {path}",
+                hint=f"restart it with --programs {path}, or run with --local",
+            )
+    return known.get(agent.name)
+
+
+async def _worker_report(client: RouterClient) -> WorkerReport | None:
+    ready = [w for w in (await client.workers()).workers if w.state is WorkerState.READY]
+    return ready[0].report if ready else None

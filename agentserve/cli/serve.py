@@ -1,0 +1,73 @@
+"""``agentserve serve``: the router."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentserve.cli.console import err
+from agentserve.core.config import ROUTER_PORT, RouterConfig
+from agentserve.core.errors import InvalidRequest
+
+_DEFAULT = RouterConfig()
+
+
+def bundled_programs() -> Path:
+    """The programs that come with a checkout; an installed package names its own by --programs."""
+    return Path(__file__).resolve().parents[2] / "programs"
+
+
+def serve(
+    worker: Annotated[list[str], typer.Option(help="Base URL of a worker; repeat for several.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = ROUTER_PORT,
+    data: Annotated[
+        Path, typer.Option(help="Folder of the session database and the blobs.")
+    ] = _DEFAULT.data,
+    programs: Annotated[
+        list[Path] | None,
+        typer.Option(help="Program file or folder; repeat for several. (default: bundled)"),
+    ] = None,
+    hosts: Annotated[int, typer.Option(help="Program host processes.")] = _DEFAULT.hosts,
+    host_threads: Annotated[
+        int, typer.Option(help="Turns that one program host runs at once.")
+    ] = _DEFAULT.host_threads,
+    plain_workers: Annotated[
+        bool, typer.Option(help="Accept workers without the plugin, for the pass-through only.")
+    ] = _DEFAULT.plain_workers,
+    max_body_bytes: Annotated[
+        int, typer.Option(help="Largest request body.")
+    ] = _DEFAULT.max_body_bytes,
+    turn_timeout_s: Annotated[
+        float, typer.Option(help="Longest a turn may take.")
+    ] = _DEFAULT.turn_timeout_s,
+    max_turn_tokens: Annotated[
+        int, typer.Option(help="Most tokens that one generation of a turn may add.")
+    ] = _DEFAULT.max_turn_tokens,
+) -> None:
+    """Serve the session API over one or more workers."""
+    from agentserve.router.server import run_router
+
+    for path in programs or []:
+        if not path.exists():
+            raise InvalidRequest(f"--programs {path}: there is no such file or folder")
+
+    config = RouterConfig(
+        workers=tuple(url.rstrip("/") for url in worker),
+        data=data,
+        programs=tuple(programs or [bundled_programs()]),
+        hosts=hosts,
+        host_threads=host_threads,
+        plain_workers=plain_workers,
+        max_body_bytes=max_body_bytes,
+        turn_timeout_s=turn_timeout_s,
+        max_turn_tokens=max_turn_tokens,
+    )
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        err.print(
+            f"[yellow]warning[/]: listening on {host}: this release has no API keys yet, "
+            "anyone who reaches the port can use it"
+        )
+    run_router(config, host, port)

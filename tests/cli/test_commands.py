@@ -1,0 +1,107 @@
+"""The command line without a router: what it refuses, in which words, with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentserve.cli.run import _achieved, parse_size
+from agentserve.cli.stack import check_free
+from agentserve.core.errors import InvalidRequest
+from agentserve.core.runs import RunSummary
+from agentserve.core.screens import Size
+
+USAGE, ERROR = 2, 1
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agentserve.cli", *arguments],
+        cwd=cwd,
+        env=os.environ | {"AGENTSERVE_ROUTER": "http://127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["rum"], USAGE, "rum"),
+        (["serve"], USAGE, "--worker"),
+        (["run", "--max-turns", "0", "--scenario", "miniwob/click-test"], USAGE, "equal to 1"),
+        (["run"], ERROR, "--scenario, or both --url and --task"),
+        (["run", "--scenario", "miniwob/click-tset"], ERROR, "click-test"),
+        (["run", "--scenario", "admin/sign-in", "--task", "hi"], ERROR, "do not go with"),
+        (["run", "--url", "http://x", "--task", "x", "--viewport", "9x"], ERROR, "WIDTHxHEIGHT"),
+        (["run", "--program", "nope.py", "--scenario", "admin/sign-in"], ERROR, "navigator"),
+        (["run", "--scenario", "admin/sign-in"], ERROR, "agentserve demo --keep-alive"),
+        (["serve", "--worker", "127.0.0.1:1"], ERROR, "http://HOST:PORT"),
+        (["serve", "--worker", "http://127.0.0.1:1", "--programs", "/nope"], ERROR, "/nope"),
+        (["demo", "--keep-alive", "--router", "http://127.0.0.1:1"], ERROR, "--keep-alive"),
+        (["worker", "--model", "./nope", "--device", "cpu"], ERROR, "./nope"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_mistake_is_told_in_a_line(
+    tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [], "a refused command leaves nothing"
+
+
+def test_what_is_no_recording_names_those_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/meta.json").write_text("{}")
+    done = run("replay", str(tmp_path))
+    assert done.returncode == ERROR
+    assert "is not a recording" in done.stderr
+    assert str(tmp_path / "one") in done.stderr
+    assert "does not exist" in run("replay", str(tmp_path / "two")).stderr
+
+
+def test_scenarios_are_listed() -> None:
+    names = json.loads(run("scenarios", "--json").stdout)
+    assert {"miniwob/click-test", "admin/sign-in"} <= set(names)
+    assert "admin/sign-in" in run("scenarios").stdout
+
+
+def test_a_viewport_is_read() -> None:
+    assert parse_size("1120x672") == Size(width=1120, height=672)
+    for text in ("0x10", "10x99999", "10", "axb"):
+        with pytest.raises(InvalidRequest):
+            parse_size(text)
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidRequest, match=str(port)):
+            check_free(port)
+    check_free(port)
+
+
+@pytest.mark.parametrize(
+    ("end", "success", "achieved"),
+    [
+        ("done", None, True),
+        ("gave_up", None, False),
+        ("max_turns", None, False),
+        ("call_user", None, False),
+        ("task_ended", True, True),
+        ("task_ended", False, False),
+        ("done", False, False),
+    ],
+)
+def test_a_task_is_achieved_by_its_check_else_by_the_agents_word(end, success, achieved) -> None:
+    assert _achieved(RunSummary(session_id="s_1", end=end, success=success)) is achieved
