@@ -43,7 +43,6 @@ class StackOptions:
     data: Path | None = None
     """Folder of the router's data and all logs; None: a temporary one."""
     start_timeout_s: float = 600.0
-    worker_args: tuple[str, ...] = ()
 
 
 @dataclass
@@ -177,7 +176,7 @@ async def local_stack(
 
 def _worker_arguments(options: StackOptions, port: int) -> list[str]:
     device = ["--device", options.device] if options.device else []
-    return ["worker", "--model", options.model, "--port", str(port), *device, *options.worker_args]
+    return ["worker", "--model", options.model, "--port", str(port), *device]
 
 
 def _router_arguments(options: StackOptions, stack: Stack) -> list[str]:

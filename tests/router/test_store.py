@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agentserve.core.errors import StorageFailed
 from agentserve.core.events import EventType
 from agentserve.core.plans import TextPiece
 from agentserve.core.screens import Size, screen_space
@@ -155,7 +156,7 @@ async def test_migrations_run_once_and_newer_schemas_are_refused(tmp_path):
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     db.close()
-    with pytest.raises(ValueError, match="newer version"):
+    with pytest.raises(StorageFailed, match="newer version"):
         await SqliteStore.open(path)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import aiosqlite
 
+from agentserve.core.errors import StorageFailed
+
 Migration = Callable[[aiosqlite.Connection], Awaitable[None]]
 
 
@@ -58,9 +60,10 @@ async def migrate(db: aiosqlite.Connection) -> None:
     """Apply what is missing, each step in a transaction. ``user_version`` counts applied steps."""
     (row,) = await db.execute_fetchall("PRAGMA user_version")
     if row[0] > len(MIGRATIONS):
-        raise ValueError(
+        raise StorageFailed(
             f"the session database has schema {row[0]}, this agentserve knows {len(MIGRATIONS)}: "
-            "it was written by a newer version"
+            "it was written by a newer version",
+            hint="update agentserve, or choose another --data",
         )
     for number, step in enumerate(MIGRATIONS[row[0] :], start=row[0] + 1):
         await db.execute("BEGIN IMMEDIATE")
