@@ -61,7 +61,7 @@ class BlobStore:
                 digest.update(chunk)
                 size += len(chunk)
                 with _storing():
-                    await asyncio.to_thread(file.write, chunk)
+                    await asyncio.to_thread(_write_all, file, chunk)
             if digest.hexdigest() != sha256:
                 raise InvalidRequest(
                     f"the {size} bytes received have the SHA-256 {digest.hexdigest()}, "
@@ -76,7 +76,7 @@ class BlobStore:
         sha256 = sha256_of(data)
         if not blob_path(self.root, sha256).is_file():
             with self._new_file() as file, _storing():
-                file.write(data)
+                _write_all(file, data)
                 self._keep(file, sha256)
         return sha256
 
@@ -97,6 +97,14 @@ class BlobStore:
         path.parent.mkdir(exist_ok=True)
         os.fsync(file.fileno())
         os.replace(file.name, path)
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    """An unbuffered write may store a part only, without an error: on a disk that is just full the
+    rest must fail, not go missing."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 @contextmanager

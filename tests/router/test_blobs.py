@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from agentserve.core.blobs import blob_path, sha256_of
 from agentserve.core.errors import InvalidRequest, UnknownBlob
-from agentserve.router.blobs import BlobStore
+from agentserve.router.blobs import BlobStore, _write_all
 
 from .rig import Rig
 
@@ -77,3 +79,20 @@ async def test_over_http(rig: Rig):
     assert (head.status_code, head.headers["content-length"]) == (200, str(len(data)))
     wrong = await rig.http.put(f"/v1/blobs/{'1' * 64}", content=data)
     assert wrong.status_code == 422
+
+
+class _ShortWrites(io.RawIOBase):
+    """A raw file that takes at most three bytes at a time, as the system may."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def write(self, data) -> int:
+        self.taken += bytes(data[:3])
+        return len(data[:3])
+
+
+def test_a_write_that_takes_a_part_is_continued():
+    file = _ShortWrites()
+    _write_all(file, DATA)
+    assert file.taken == DATA

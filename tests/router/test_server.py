@@ -152,8 +152,9 @@ async def test_what_cannot_be_written_is_refused_and_the_router_goes_on(tmp_path
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
     async with FakeWorker() as worker:
         async with serving(tmp_path, worker, limit + SERVE) as (_, client):
-            with pytest.raises(StorageFailed, match="cannot store"):
-                await client.put_blob(os.urandom(400_000))
+            for _ in range(5):  # the limit is met between two writes or within one
+                with pytest.raises(StorageFailed, match="cannot store"):
+                    await client.put_blob(os.urandom(400_000))
             assert list((tmp_path / "blobs/incoming").iterdir()) == []
             session = await client.create_session(new_session())
             assert (await client.turn(session.id, picture())).epoch == 0
