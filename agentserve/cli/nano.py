@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from agentserve.cli import nano_evaluate
+
 app = typer.Typer(help="The bundled tiny model.", no_args_is_help=True)
 
 
@@ -18,3 +20,6 @@ def path() -> None:
     from agentserve.nano.store import nano_path
 
     typer.echo(nano_path())
+
+
+app.command("evaluate")(nano_evaluate.evaluate)

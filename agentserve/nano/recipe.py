@@ -10,8 +10,11 @@ from typing import Any
 
 SEED = 20_251
 CONTEXT_LENGTH = 32_768
-MERGES = 600
-"""Byte-pair merges that are learned from CORPUS, at most."""
+BIN = 4
+"""Edge, in px, of the squares on whose middles the model points; a coordinate is one token."""
+MAX_COORDINATE = 1120
+MARKS = ('"', "(", "#", "|", "-", "=", "+")
+"""Marks that are one token together with a space before them."""
 
 # One entry per token that the Qwen2.5-VL tokenizer treats as special, in its order.
 SPECIAL_TOKENS = (
@@ -34,7 +37,7 @@ MAX_PIXELS = 2048 * GRID * GRID
 TEXT: dict[str, Any] = {
     "hidden_size": 256,
     "intermediate_size": 704,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 6,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 64,
@@ -46,10 +49,10 @@ TEXT: dict[str, Any] = {
         "rope_theta": 1_000_000.0,
         "mrope_section": [8, 12, 12],
     },
-    "tie_word_embeddings": False,
+    "tie_word_embeddings": True,
 }
 VISION: dict[str, Any] = {
-    "depth": 4,
+    "depth": 6,
     "hidden_size": 192,
     "intermediate_size": 512,
     "num_heads": 3,
@@ -58,7 +61,7 @@ VISION: dict[str, Any] = {
     "spatial_merge_size": 2,
     "temporal_patch_size": 2,
     "window_size": 112,
-    "fullatt_block_indexes": [3],
+    "fullatt_block_indexes": [5],
     "tokens_per_second": 2,
 }
 
@@ -98,64 +101,3 @@ CHAT_TEMPLATE = (
     "{{- '<|im_start|>assistant\\n' -}}"
     "{%- endif -%}"
 )
-
-CORPUS = """
-system user assistant
-You are an agent that works in a web browser. You see a screenshot of the page and answer with one
-action. Write a short thought, then the action on one line. Points are pixels of the screenshot,
-from the top left corner. Do only what the task says. When the task is done, answer done success.
-If the task cannot be done, answer done failure. If you need help, answer call_user.
-Task: Instruction: Thought: Action: Answer: The last action was invalid: The last action failed:
-The action had no effect. Try another one. What does the screen show now? Is the task done?
-Answer yes or no. yes no
-click 112 84
-click 10 20 right
-click 30 40 middle
-double_click 112 84
-hover 112 84
-drag 10 20 90 20
-scroll 112 84 0 240
-scroll 112 84 0 -240
-key Enter
-key Tab
-key Escape
-key Backspace
-key Control+a
-key ArrowDown
-type "text"
-wait 1
-wait 2
-navigate "http://127.0.0.1/"
-back
-done success
-done success "text"
-done failure
-call_user "text"
-Click the button. Click on the "OK" button. Click on the "Submit" button. Click on the "Cancel"
-button. Click on the "Next" button. Click on the "Previous" button. Click button ONE, then click
-button TWO. Click on the link "text". Click on the tab "Tab #1". Switch between the tabs to find
-and click on the link. Select the checkbox and click Submit. Select words similar to and click
-Submit. Select nothing and click Submit. Select "text" from the list and click Submit. Select the
-option from the dropdown. Enter the username "user" and the password "pass" into the text fields
-and press login. Enter "text" into the text field and press Submit. Enter the date in the form.
-Type the text below into the text field and press Submit. Solve the math problem and type your
-answer into the textbox. Press submit when done. Focus into the input textbox. Focus into the 1st
-input textbox. Focus into the 2nd input textbox. Focus into the 3rd input textbox. Close the dialog
-box by clicking the "x". Click the button in the dialog box labeled "Close". Expand the section
-below and click submit. Expand the sections below, to find and click on the link. Drag the items
-into the box. Scroll the textarea to the bottom of the text hit submit. Search for the term and
-open the first result. Find the email by the sender and click the trash icon to delete it. Find the
-email and click the star icon to mark it as important. Forward the email to. Reply to the email
-with the text. Click on a large red rectangle. Click on a small blue circle. Click on a green
-triangle. How many items are there? Count the sides of the shape. Buy a ticket from to on. Book the
-shortest one-way flight. Open the menu. Open the page of the user. Open settings. Save changes.
-Log in. Log out. Sign up. Sign in. Forgot password? Remember me. Register account. First name. Last
-name. Email address. Phone. Address. City. Country. Search for. Filter. Sort by. Dashboard. Charts.
-Tables. Components. Utilities. Pages. Alerts. Messages. Activity log. Profile. Earnings monthly.
-Earnings annual. Tasks. Pending requests. Revenue sources. Projects. Name Position Office Age Start
-date Salary. Showing 1 to 10 of entries. Show entries. Cards. Buttons. Colors. Borders. Animations.
-Admin. Logout. Cancel. Generate report. Toggle the sidebar. Choose the item. Set the value to.
-left right top bottom up down center first second third fourth last next previous red green blue
-yellow black white orange purple pink gray button link field text box input checkbox radio slider
-menu list table row column cell image icon header footer sidebar page window dialog tab password
-"""

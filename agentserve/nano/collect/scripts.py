@@ -1,0 +1,26 @@
+"""The JavaScript that goes into every page before the page's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentserve.nano import oracles
+
+WORDS = "words"
+"""The name of the synthetic page among the tasks: it has no goal and no oracle."""
+
+_HERE = Path(__file__).parent
+
+
+def tile_script() -> str:
+    """What a tile of a grid needs."""
+    return "\n".join([_read("extract.js"), _read("frame.js"), oracles.script()])
+
+
+def solo_script() -> str:
+    """What a page of its own needs."""
+    return "\n".join([_read("extract.js"), oracles.script()])
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
