@@ -18,12 +18,37 @@ from agentserve.core.screens import Size
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
+class Box(Wire):
+    """A rectangle of the screen in model px, edges on the model's token grid."""
+
+    x: Annotated[int, Field(ge=0)]
+    y: Annotated[int, Field(ge=0)]
+    width: Annotated[int, Field(ge=1)]
+    height: Annotated[int, Field(ge=1)]
+
+
+class Seal(Wire):
+    """Marks the first piece whose KV was computed while something since removed was visible.
+
+    KV is no pure function of the tokens before it: the same tokens computed with and without the
+    removed ones differ. Two sequences share KV behind a removal only when their seals are equal.
+    """
+
+    history: Sha256
+    """Of everything the KV was computed under, the removed pieces included."""
+    epoch: Annotated[int, Field(ge=0)] = 0
+    """Counts rebuilds: KV that was computed from the live tokens alone starts a new one."""
+
+
 class TextPiece(Wire):
     """Token ids of one stretch of text; ``text`` is for people and logs, never re-tokenised."""
 
     kind: Literal["text"] = "text"
     ids: list[int]
     text: str = ""
+    position: Annotated[int, Field(ge=0)] | None = None
+    """The text position (M-RoPE, t = h = w) of the first id. None: it follows what is before."""
+    seal: Seal | None = None
 
 
 class VisualItem(Wire):
@@ -42,6 +67,19 @@ class VisualItem(Wire):
     turn: int
     begin: list[int] = Field(default_factory=list)
     end: list[int] = Field(default_factory=list)
+    screen: Size | None = None
+    """Of a part of a screen: the whole screen's size. None: an ordinary picture of its own."""
+    box: Box | None = None
+    """Which part of the screen; ``size`` is the box's size and ``blob`` has its pixels only."""
+    base: Annotated[int, Field(ge=0)] | None = None
+    """Position of the screen's first token: a token at (x, y) px of the screen has the M-RoPE
+    position (base, base + y/grid, base + x/grid). None: the next text position."""
+    keep: str | None = None
+    """Which merged tokens of the item are in the sequence: base64 of a bitmap in raster order, the
+    first token the highest bit of the first byte. None: all. ``tokens`` counts the kept ones."""
+    shared: bool = False
+    """Whether other sessions may hold the item in their prefix."""
+    seal: Seal | None = None
 
     @property
     def prompt_tokens(self) -> int:

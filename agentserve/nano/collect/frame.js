@@ -1,7 +1,5 @@
-// Runs in every tile: starts an episode as browser/miniwob.py does, and tells what is to be seen.
+// Runs in every tile: starts an episode and tells what is to be seen.
 (() => {
-  const sheet = new CSSStyleSheet();
-
   // Of all tiles only one can have the focus, but every page takes it that it does. So elements that
   // a page focuses are marked, and the mark stands for :focus in style sheets and for scripts.
   const MARK = 'data-agentserve-focus';
@@ -50,17 +48,6 @@
     );
   };
 
-  const startEpisode = seed => {
-    Math.seedrandom(seed);
-    core.EPISODE_MAX_TIME = 2e9;
-    core.startEpisodeReal();
-    core.clearTimer();
-    document.getElementById('reward-display').style.display = 'none';
-    document.documentElement.style.overflow = 'hidden';
-    window.scrollTo(0, 0);
-    return core.getUtterance();
-  };
-
   // Animations are shown at their end, as Playwright's screenshots show them.
   const endAnimations = () => {
     for (const animation of document.getAnimations()) {
@@ -77,14 +64,10 @@
   );
 
   window.agentserveBegin = async (task, seed, css) => {
-    sheet.replaceSync(css);
-    if (!document.adoptedStyleSheets.includes(sheet)) {
-      document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-    }
-    unmark();
+    window.agentserveRestyle(css);
     let goal = '';
     if (window.agentserveWords) window.agentserveWords(seed);
-    else goal = startEpisode(seed);
+    else goal = window.agentserveStart(seed);
     mirrorFocusRules();
     await imagesLoaded();
     endAnimations();

@@ -33,7 +33,6 @@ PAGES = Path(__file__).parent / "pages"
 
 Screen = tuple[dict[str, Any], bytes]
 _LOAD_TIMEOUT_S = 5.0
-_POLL_S = 0.01
 _PICTURE = {"format": "png", "optimizeForSpeed": True}
 
 
@@ -101,7 +100,7 @@ class Grid:
         return screens
 
     async def _begin(self, jobs: Sequence[tuple[int, str | None, int, str]]) -> list[Any]:
-        """What every tile tells of the episode it was made to start, once its pictures are there."""
+        """What every tile tells of the episode that it starts, once its pictures are there."""
         told = json.loads(await self._page.evaluate("jobs => beginRound(jobs)", jobs))
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOAD_TIMEOUT_S):
@@ -114,19 +113,23 @@ class _Traffic:
 
     def __init__(self, page: Page) -> None:
         self._pending: set[Request] = set()
+        self._none = asyncio.Event()
+        self._none.set()
         page.on("request", self._begun)
         page.on("requestfinished", self._over)
         page.on("requestfailed", self._over)
 
     async def quiet(self) -> None:
-        while self._pending:
-            await asyncio.sleep(_POLL_S)
+        await self._none.wait()
 
     def _begun(self, request: Request) -> None:
         self._pending.add(request)
+        self._none.clear()
 
     def _over(self, request: Request) -> None:
         self._pending.discard(request)
+        if not self._pending:
+            self._none.set()
 
 
 @asynccontextmanager

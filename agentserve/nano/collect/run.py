@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import time
-from collections.abc import Iterator
 
 from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
@@ -15,8 +13,8 @@ from agentserve.browser.launch import launch_browser
 from agentserve.core.errors import BrowserFailed
 from agentserve.nano.collect.grid import open_grid
 from agentserve.nano.collect.plan import Plan, Progress, Summary, deal_tasks, seed_range
-from agentserve.nano.collect.shards import ShardWriter, next_seed
-from agentserve.nano.collect.solo import Episode, open_solo
+from agentserve.nano.collect.shards import ShardWriter, claim_shard
+from agentserve.nano.collect.solo import Episode, Solo, open_solo
 from agentserve.nano.collect.style import font_families, style_sheet
 
 COLUMNS, ROWS = 4, 3
@@ -24,8 +22,10 @@ COLUMNS, ROWS = 4, 3
 TILES = COLUMNS * ROWS
 ROUNDS = 64
 """Rounds of a grid in a shard; then tasks are dealt anew."""
-EPISODES = 200
+EPISODES = 160
 """Episodes in a shard."""
+IN_A_ROW = 8
+"""Episodes of one task before the next task's page is loaded."""
 
 
 async def collect(plan: Plan, progress: Progress, summary: Summary) -> None:
@@ -34,14 +34,12 @@ async def collect(plan: Plan, progress: Progress, summary: Summary) -> None:
     When it is cancelled, shards in the making are published as far as they are. Raises
     BrowserFailed, InvalidRequest, OSError.
     """
-    low, high = seed_range(plan.seed, plan.mode)
     start = time.monotonic()
-    fill, block = (_fill_grid, ROUNDS * TILES) if plan.mode == "grid" else (_fill_solo, EPISODES)
-    blocks = itertools.count(next_seed(plan.out, plan.mode, low, high), block)
+    fill = _fill_grid if plan.mode == "grid" else _fill_solo
     try:
         async with launch_browser() as browser, asyncio.TaskGroup() as group:
             for _ in range(plan.pages):
-                group.create_task(fill(plan, browser, blocks, progress, summary))
+                group.create_task(fill(plan, browser, progress, summary))
     except* PlaywrightError as errors:
         words = str(errors.exceptions[0]).splitlines()[0]
         raise BrowserFailed(f"collecting failed: {words}") from errors
@@ -49,17 +47,14 @@ async def collect(plan: Plan, progress: Progress, summary: Summary) -> None:
         summary.seconds = time.monotonic() - start
 
 
-async def _fill_grid(
-    plan: Plan, browser: Browser, blocks: Iterator[int], progress: Progress, summary: Summary
-) -> None:
+async def _fill_grid(plan: Plan, browser: Browser, progress: Progress, summary: Summary) -> None:
     """One page of tiles; makes one shard of each block of seeds."""
     async with open_grid(browser, columns=COLUMNS, rows=ROWS, augment=plan.augment) as grid:
         while summary.screens < plan.screens:
-            seed = next(blocks)
-            tasks = deal_tasks(plan.tasks, TILES, plan.words_share, random.Random(seed))
-            await grid.deal(tasks)
-            shard = ShardWriter(plan.out, "grid", seed)
+            shard, seed = _claim(plan, ROUNDS * TILES)
             try:
+                tasks = deal_tasks(plan.tasks, TILES, plan.words_share, random.Random(seed))
+                await grid.deal(tasks)
                 for _ in range(ROUNDS):
                     for record, png in await grid.round(seed):
                         shard.add(record, png)
@@ -73,32 +68,34 @@ async def _fill_grid(
                 summary.failures |= grid.failures
 
 
-async def _fill_solo(
-    plan: Plan, browser: Browser, blocks: Iterator[int], progress: Progress, summary: Summary
-) -> None:
+async def _fill_solo(plan: Plan, browser: Browser, progress: Progress, summary: Summary) -> None:
     """One computer that plays; makes one shard of each block of seeds."""
     async with open_solo(browser) as solo:
         while summary.screens < plan.screens:
-            first = seed = next(blocks)
-            shard = ShardWriter(plan.out, "solo", first)
+            shard, seed = _claim(plan, EPISODES)
+            end = seed + EPISODES
             try:
-                for seed in range(first, first + EPISODES):
-                    if summary.screens >= plan.screens:
-                        break
-                    task = plan.tasks[seed % len(plan.tasks)]
-                    chance = random.Random(seed)
-                    styled = chance.random() < plan.augment
-                    css = style_sheet(chance, font_families()) if styled else ""
-                    try:
-                        episode = await solo.play(task, seed, css)
-                    except PlaywrightError as error:
-                        episode = Episode((), False, error.message.splitlines()[0])
-                    _keep(episode, task, shard, summary)
+                while seed < end and summary.screens < plan.screens:
+                    task = plan.tasks[seed // IN_A_ROW % len(plan.tasks)]
+                    _keep(await _play(solo, task, seed, plan.augment), task, shard, summary)
+                    seed += 1
                     progress(summary.screens)
-                else:
-                    seed = first + EPISODES
             finally:
                 _publish(shard, seed, summary)
+
+
+async def _play(solo: Solo, task: str, seed: int, augment: float) -> Episode:
+    chance = random.Random(seed)
+    styled = chance.random() < augment
+    css = style_sheet(chance, font_families()) if styled else ""
+    try:
+        return await solo.play(task, seed, css)
+    except PlaywrightError as error:
+        return Episode((), False, error.message.splitlines()[0])
+
+
+def _claim(plan: Plan, block: int) -> tuple[ShardWriter, int]:
+    return claim_shard(plan.out, plan.mode, seed_range(plan.seed, plan.mode)[0], block)
 
 
 def _keep(episode: Episode, task: str, shard: ShardWriter, summary: Summary) -> None:

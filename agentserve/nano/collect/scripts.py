@@ -14,12 +14,12 @@ _HERE = Path(__file__).parent
 
 def tile_script() -> str:
     """What a tile of a grid needs."""
-    return "\n".join([_read("extract.js"), _read("frame.js"), oracles.script()])
+    return "\n".join([solo_script(), _read("frame.js")])
 
 
 def solo_script() -> str:
     """What a page of its own needs."""
-    return "\n".join([_read("extract.js"), oracles.script()])
+    return "\n".join([_read("extract.js"), _read("episode.js"), oracles.script()])
 
 
 def _read(name: str) -> str:

@@ -10,23 +10,25 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_NAME = re.compile(r"(?P<mode>[a-z]+)-(?P<first>\d+)-(?P<end>\d+)\.jsonl")
+_NAME = re.compile(r"[a-z]+-(?P<first>\d+)-(?P<end>\d+)\.(?:jsonl|pack)")
 
 
 class ShardWriter:
     """One shard in the making; ``finish`` gives it its name, ``drop`` takes it away."""
 
     def __init__(self, folder: Path, mode: str, first: int) -> None:
-        """``first`` is the shard's first seed. Raises OSError when the folder is not writable."""
+        """``first`` is the shard's first seed. Raises FileExistsError when another collector makes
+        that shard, OSError when the folder is not writable."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._stem = f"{mode}-{first:010d}"
         self._pack_path = folder / f".{self._stem}.pack.part"
-        self._pack = self._pack_path.open("wb")
+        self._pack = self._pack_path.open("xb")
         self._lines: list[str] = []
 
     def __len__(self) -> int:
@@ -124,11 +126,27 @@ def read_shards(folder: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
             yield shards.record(index), shards.png(index)
 
 
-def next_seed(folder: Path, mode: str, low: int, high: int) -> int:
-    """The first seed of [low, high) that no shard of ``mode`` has used."""
-    ends = [low]
-    for path in folder.glob(f"{mode}-*.jsonl"):
+def claim_shard(folder: Path, mode: str, low: int, block: int) -> tuple[ShardWriter, int]:
+    """A new shard and its first seed: of the first block of seeds, from ``low`` on, of which
+    nobody has used any.
+
+    Collectors in other processes may claim shards of the same folder at the same time. What a
+    killed one left stays claimed. Raises OSError when the folder is not writable.
+    """
+    first = low
+    while True:
+        if _is_free(folder, mode, first, block):
+            with suppress(FileExistsError):
+                shard = ShardWriter(folder, mode, first)
+                if _is_free(folder, mode, first, block):
+                    return shard, first
+                shard.drop()  # it was finished a moment ago
+        first += block
+
+
+def _is_free(folder: Path, mode: str, first: int, block: int) -> bool:
+    for path in folder.glob(f"{mode}-*.pack"):
         match = _NAME.fullmatch(path.name)
-        if match and low <= int(match["first"]) < high:
-            ends.append(int(match["end"]))
-    return max(ends)
+        if match and first < int(match["end"]) and int(match["first"]) < first + block:
+            return False
+    return True

@@ -20,17 +20,21 @@ from agentserve.browser import miniwob
 from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.miniwob import MiniwobTask
 from agentserve.browser.pages import serve_pages
+from agentserve.browser.settle import QUIET_S
 from agentserve.core.actions import action_to_css
 from agentserve.nano.collect.grid import Screen
 from agentserve.nano.collect.points import SCALE, SPACE, VIEWPORT, make_record, step_action
 from agentserve.nano.collect.scripts import solo_script
 
 MAX_TURNS = 10
+_NOWHERE = (-10, -10)
+"""Where the mouse points to nothing, as before an agent's first action."""
 
-_RESTYLE = """css => {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(css);
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+_START = """async ([seed, css, quiet]) => {
+  window.agentserveRestyle(css);
+  const goal = window.agentserveStart(seed);
+  await new Promise(resolve => setTimeout(resolve, quiet));
+  return goal;
 }"""
 _LOOK = """([task, goal]) => JSON.stringify({
   goal, step: window.agentserveOracle(task, goal), ...window.agentserveScreen(),
@@ -54,6 +58,7 @@ class Solo:
     def __init__(self, computer: PlaywrightComputer, base: str) -> None:
         self._computer = computer
         self._base = base
+        self._loaded: str | None = None
 
     async def play(self, task: str, seed: int, css: str = "") -> Episode:
         """Let the oracle play an episode, restyled with ``css``.
@@ -62,9 +67,7 @@ class Solo:
         """
         page = self._computer.page
         wob = MiniwobTask(task, seed)
-        goal = await wob.prepare(page, f"{self._base}/{wob.start}")
-        if css:
-            await page.evaluate(_RESTYLE, css)
+        goal = await self._start(wob, css)
         screens: list[Screen] = []
         history: list[tuple[str, str]] = []
         for turn in range(MAX_TURNS):
@@ -84,6 +87,16 @@ class Solo:
             if state.done:
                 return Episode(tuple(screens), state.success, f"reward {state.reward:g}")
         return Episode(tuple(screens), False, f"not done after {MAX_TURNS} turns")
+
+    async def _start(self, wob: MiniwobTask, css: str) -> str:
+        """Start an episode, on the page as it is where that shows the task already."""
+        page = self._computer.page
+        if self._loaded != wob.name:
+            self._loaded = None
+            await wob.prepare(page, f"{self._base}/{wob.start}")
+            self._loaded = wob.name
+        await page.mouse.move(*_NOWHERE)
+        return await page.evaluate(_START, [wob.seed, css, QUIET_S * 1000])
 
 
 @asynccontextmanager

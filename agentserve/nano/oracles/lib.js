@@ -42,22 +42,26 @@ function clip(box, element) {
   return box;
 }
 
-// Sample positions between two edges, away from rounded corners.
-function samples(low, high) {
-  const inset = Math.min(3, (high - low) / 4);
-  const count = Math.max(1, Math.floor((high - low - 2 * inset) / (high - low > 24 ? 2 : 1)));
-  const step = (high - low - 2 * inset) / count;
-  return Array.from({length: count + 1}, (_, i) => low + inset + i * step);
+// Positions between two edges, `step` px apart or a little less.
+function positions(low, high, inset, step) {
+  const from = low + Math.min(inset, (high - low) / 4);
+  const length = high - low - 2 * (from - low);
+  const count = Math.max(1, Math.ceil(length / step));
+  return Array.from({length: count + 1}, (_, i) => from + i * length / count);
 }
 
-// The part of a box that a click on the element reaches: all of it, or where something covers it or
-// the outline is no rectangle, the largest rectangle inside. Null when there is none.
+// The part of a box that a click on the element reaches: all of it (rounded corners apart), or
+// where something covers it or it is no rectangle, the largest rectangle inside. Null for none.
 function reachable(element, box) {
-  const xs = samples(box[0], box[2]);
-  const ys = samples(box[1], box[3]);
-  const hits = ys.map(y => xs.map(x => element.contains(document.elementFromPoint(x, y))));
-  if (hits.every(row => row.every(Boolean))) return box;
-  return largest(hits, xs, ys);
+  const grid = (inset, step) => [
+    positions(box[0], box[2], inset, step), positions(box[1], box[3], inset, step),
+  ];
+  const hits = ([xs, ys]) => ys.map(
+    y => xs.map(x => element.contains(document.elementFromPoint(x, y)))
+  );
+  if (hits(grid(3, 2)).every(row => row.every(Boolean))) return box;
+  const fine = grid(0.5, 1);
+  return largest(hits(fine), ...fine);
 }
 
 // The largest rectangle of hits; of equally large ones, the one nearest to the middle.

@@ -139,9 +139,7 @@ class BatchMaker:
 
     def _batch(self, samples: Sequence[_Sample]) -> Batch:
         records = [self._shards.record(i) for sample in samples for i in sample.records]
-        pictures = [
-            _pixels(self._shards.png(i)) for sample in samples for i in sample.records
-        ]
+        pictures = [_pixels(self._shards.png(i)) for sample in samples for i in sample.records]
         targets = [picture_targets(r, *_grid(r), self._speller) for r in records]
         learned, goals, weights, clicks = self._goals(samples)
         return Batch(

@@ -134,7 +134,10 @@ def watch(
     """Clicks on held-out screens: per task [hits, all]. The same screens every time."""
     tally: dict[str, list[int]] = {}
     for number in range(WATCH_BATCHES):
-        makers = [maker.single, *([maker.episodes] if maker.has_episodes and number % 3 == 0 else [])]
+        makers = [
+            maker.single,
+            *([maker.episodes] if maker.has_episodes and number % 3 == 0 else []),
+        ]
         for make in makers:
             batch = _to(make(-1 - number, 4 * config.batch, held_out=True), device)
             with torch.autocast(device.type, torch.bfloat16):
@@ -162,8 +165,13 @@ def _share_gradients(both: nn.Module, world: int) -> None:
     flat = torch.cat([g.flatten() for g in gradients])
     dist.all_reduce(flat)
     flat /= world
-    torch._foreach_copy_(gradients, [p.view_as(g) for p, g in zip(
-        flat.split([g.numel() for g in gradients]), gradients, strict=True)])
+    torch._foreach_copy_(
+        gradients,
+        [
+            p.view_as(g)
+            for p, g in zip(flat.split([g.numel() for g in gradients]), gradients, strict=True)
+        ],
+    )
 
 
 def _optimizers(network: NanoNetwork, heads: Heads, config: TrainConfig) -> list[Any]:
@@ -173,9 +181,7 @@ def _optimizers(network: NanoNetwork, heads: Heads, config: TrainConfig) -> list
         is_matrix = parameter.dim() == 2 and "embed_tokens" not in name
         (matrices if is_matrix else others).append(parameter)
     return [
-        torch.optim.Muon(
-            matrices, lr=config.lr, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"
-        ),
+        torch.optim.Muon(matrices, lr=config.lr, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=config.lr, weight_decay=0.0, betas=(0.9, 0.98)),
     ]
 
