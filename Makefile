@@ -37,6 +37,9 @@ gpu-check: ## run the tests that need a GPU
 soak: setup ## run the long tests
 	@$(BIN)/pytest -m soak $(ARGS) $(OR_NONE)
 
+train-gpu: setup ## train the nano model on a GPU (DATA, RUN, STEPS): goes on where it stopped
+	@$(BIN)/agentserve nano train --data $(DATA) --run $(RUN) --steps $(STEPS) --batch 64 --checkpoint-every 60
+
 clean: ## remove what set-up and tests have made in this clone
 	rm -rf .venv scenarios/*/node_modules build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
 	find agentserve programs tests -name __pycache__ -prune -exec rm -rf {} +

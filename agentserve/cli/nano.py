@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from agentserve.cli import nano_evaluate
+from agentserve.cli import nano_collect, nano_evaluate, nano_train
 
 app = typer.Typer(help="The bundled tiny model.", no_args_is_help=True)
 
@@ -16,10 +16,13 @@ def _group() -> None:
 
 @app.command()
 def path() -> None:
-    """Build the nano model if it is not there yet, and print its folder."""
+    """Print the folder of the nano model's checkpoint."""
     from agentserve.nano.store import nano_path
 
     typer.echo(nano_path())
 
 
+app.command("collect")(nano_collect.collect)
 app.command("evaluate")(nano_evaluate.evaluate)
+app.command("train")(nano_train.train)
+app.command("export")(nano_train.export)

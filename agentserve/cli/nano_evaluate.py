@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentserve.nano.evaluate.episodes import PlayerName
     from agentserve.nano.evaluate.report import Report
 
-MODEL, PROGRAM, POLICY, CONCURRENCY = "nano", "navigator", "current", 4
+PROGRAM, POLICY, CONCURRENCY = "navigator", "current", 4
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def evaluate(
     ] = 100,
     tasks: Annotated[
         str | None,
-        typer.Option(help="MiniWoB++ tasks, by commas. (default: all that have an oracle)"),
+        typer.Option(help="MiniWoB++ tasks, by commas. (default: all it is trained for)"),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Path of a model. (default: the bundled one)")
@@ -109,11 +109,11 @@ def evaluate(
     Exit code 0: all were played; 1: an error, or episodes that were broken off by one.
     """
     from agentserve.cli.nano_evaluate_run import Found, make_report, run_evaluation
-    from agentserve.nano.oracles import TASKS
+    from agentserve.nano.tasks import TRAINED
 
     options = EvaluateOptions(
         episodes=episodes,
-        tasks=_names(tasks) if tasks is not None else TASKS,
+        tasks=_names(tasks) if tasks is not None else TRAINED,
         players=_players(baselines),
         model=model,
         router=router,

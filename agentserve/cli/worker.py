@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from agentserve.core.config import WORKER_PORT
+from agentserve.core.config import WORKER_PORT, FeatureCacheConfig
 
 
 def worker(
@@ -23,6 +24,16 @@ def worker(
     plugin: Annotated[
         bool, typer.Option(help="Load the agentserve plugin; without it the server is stock.")
     ] = True,
+    feature_cache_mb: Annotated[
+        int, typer.Option(help="Host memory for what the vision encoder made of regions.", min=0)
+    ] = FeatureCacheConfig.memory_mb,
+    feature_cache_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the same, shared by the workers of a host, kept for later."),
+    ] = None,
+    feature_cache_dir_mb: Annotated[
+        int, typer.Option(help="Largest size of that folder.", min=1)
+    ] = FeatureCacheConfig.folder_mb,
 ) -> None:
     """Start an SGLang worker. Further arguments go to SGLang as they are.
 
@@ -43,6 +54,11 @@ def worker(
             port=port,
             plugin=plugin,
             served_model_name=served_name,
+            feature_cache=FeatureCacheConfig(
+                memory_mb=feature_cache_mb,
+                folder=str(feature_cache_dir) if feature_cache_dir else None,
+                folder_mb=feature_cache_dir_mb,
+            ),
             sglang_arguments=tuple(context.args),
         )
     )

@@ -83,6 +83,22 @@ class RouterConfig:
 
 
 @dataclass(frozen=True)
+class FeatureCacheConfig:
+    """Settings of a worker's feature cache; 1 MB is 2**20 bytes."""
+
+    memory_mb: int = 1024
+    """Most host memory for it, in each process that runs the vision encoder; 0: none."""
+    folder: str | None = None
+    """Folder shared by the workers of a host, on a local disk; None: nothing is written."""
+    folder_mb: int = 16_384
+    """Most bytes of the folder's files, whichever worker and model they are of."""
+
+    def __post_init__(self) -> None:
+        _check("memory_mb", self.memory_mb, 0, 16 * MIB)
+        _check("folder_mb", self.folder_mb, 1, 1024 * MIB)
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Settings of one agent run in a browser."""
 

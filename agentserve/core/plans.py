@@ -8,6 +8,7 @@ items of the new screen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -57,7 +58,9 @@ class VisualItem(Wire):
     ``begin`` and ``end`` are the ids of the vision markers around it. They belong to the item and
     to no text piece, so that a policy which drops the item leaves no marker behind. The program
     host fills them in (only it has a tokenizer): they are empty in a plan's new screen, set in
-    the pieces of a HostAnswer and from there on.
+    the pieces of a HostAnswer and from there on. The parts of one screen stand side by side within
+    one pair of markers: the first part has ``begin``, the last one ``end``, also when the parts
+    that came before or behind them have left the prompt.
     """
 
     kind: Literal["image"] = "image"
@@ -73,18 +76,34 @@ class VisualItem(Wire):
     """Which part of the screen; ``size`` is the box's size and ``blob`` has its pixels only."""
     base: Annotated[int, Field(ge=0)] | None = None
     """Position of the screen's first token: a token at (x, y) px of the screen has the M-RoPE
-    position (base, base + y/grid, base + x/grid). None: the next text position."""
+    position (time, base + y/grid, base + x/grid). None: the next text position."""
+    time: Annotated[int, Field(ge=0)] | None = None
+    """The t of the item's positions. None: ``base``."""
+    position: Annotated[int, Field(ge=0)] | None = None
+    """Of a part of a screen: the text position of its first marker, or of where it would be. See
+    ``end_position``."""
     keep: str | None = None
     """Which merged tokens of the item are in the sequence: base64 of a bitmap in raster order, the
     first token the highest bit of the first byte. None: all. ``tokens`` counts the kept ones."""
     shared: bool = False
     """Whether other sessions may hold the item in their prefix."""
     seal: Seal | None = None
+    """On the first visual token: a screen's ``begin`` comes before all that may be removed."""
+    end_seal: Seal | None = None
+    """On ``end``, when parts between the item and it were removed."""
 
     @property
     def prompt_tokens(self) -> int:
         """All that the item takes in a prompt: its visual tokens and its markers."""
         return len(self.begin) + self.tokens + len(self.end)
+
+    def end_position(self, grid: int) -> int:
+        """The text position behind a part of a screen, of its ``end`` if it has one: beyond the
+        whole screen, whatever part of it is there. ``grid`` is a token's edge in px."""
+        assert self.screen is not None and self.base is not None and self.position is not None
+        extent = max(self.screen.width, self.screen.height) // grid
+        time = self.base if self.time is None else self.time
+        return max(self.position + len(self.begin), self.base + extent, time + 1)
 
 
 Piece = Annotated[TextPiece | VisualItem, Field(discriminator="kind")]
@@ -94,12 +113,22 @@ class Plan(Wire):
     """The prompt of one turn, up to the text that the program adds.
 
     ``prior`` is taken from the transcript, ``screen`` is new. ``move`` names the reason when
-    ``prior`` is not the whole prompt of the turn before: the prefix cache then cannot hold it.
+    ``prior`` is not what the worker holds since the turn before: the prefix cache then cannot hold
+    it.
     """
 
     prior: list[Piece]
     screen: list[VisualItem]
     move: str | None = None
+    superseded: list[int] = Field(default_factory=list)
+    """Which of ``prior`` (indices of visual items) lose tokens to ``screen``. They are in this
+    prompt, and leave the cache once the turn is answered: see vision.settle."""
+
+    @property
+    def mosaic(self) -> bool:
+        """Whether screens are sent in parts, and pieces have positions."""
+        items = [p for p in [*self.prior, *self.screen] if isinstance(p, VisualItem)]
+        return any(item.screen is not None for item in items)
 
     @property
     def prior_tokens(self) -> int:
@@ -108,6 +137,19 @@ class Plan(Wire):
     @property
     def visual_tokens(self) -> int:
         return sum(p.tokens for p in [*self.prior, *self.screen] if isinstance(p, VisualItem))
+
+
+def next_position(pieces: Sequence[Piece], grid: int) -> int:
+    """The text position behind the pieces of a mosaic session, all of which have positions."""
+    following = 0
+    for piece in pieces:
+        assert piece.position is not None
+        if isinstance(piece, TextPiece):
+            end = piece.position + len(piece.ids)
+        else:
+            end = piece.end_position(grid) + len(piece.end)
+        following = max(following, end)
+    return following
 
 
 def num_tokens(pieces: list[Piece]) -> int:

@@ -18,6 +18,13 @@ MAX_TIMEOUT_S = 86_400.0
 MAX_METADATA = 32
 
 
+Positions = Literal["turn", "session"]
+"""Where a mosaic's screens lie: behind the text before them, as an ordinary picture does, or all at
+the first one's place, with a time that counts the turns, as in a video."""
+VisionContext = Literal["cell", "region", "screen"]
+"""What the vision encoder sees beside a cell: nothing, its neighbours that are sent, everything."""
+
+
 class Outcome(Wire):
     """What became of the last action; the program may show it to the model."""
 
@@ -38,7 +45,13 @@ class SessionCreate(Wire):
     scale: Annotated[float, Field(gt=0, le=8)] = 1.0
     """Model px per CSS px; each side is then rounded to the model's token grid."""
     policy: Annotated[str, StringConstraints(max_length=50)] = "full"
-    """Which earlier screens a prompt keeps: ``full``, ``current`` or ``last:N``."""
+    """Which earlier screens a prompt keeps: ``full``, ``current``, ``last:N``,
+    ``interval:MIN:STEP`` or ``mosaic``. The next three fields are of ``mosaic`` only."""
+    cell: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Edge of the cells that are compared and sent, in model px: a multiple of the model's token
+    grid. Four tokens when left out."""
+    positions: Positions = "turn"
+    vision_context: VisionContext = "cell"
     metadata: dict[str, str] = Field(default_factory=dict)
     timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """The session expires this long after its creation."""
@@ -126,6 +139,10 @@ class Session(Wire):
     task: str
     model: str | None
     policy: str
+    cell: int | None = None
+    """In model px; None for policies with whole screens."""
+    positions: Positions = "turn"
+    vision_context: VisionContext = "cell"
     space: ScreenSpace
     """The viewport, and the screen in model px; a screenshot must have one of its sizes."""
     metadata: dict[str, str]

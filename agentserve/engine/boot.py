@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from agentserve.core.config import FeatureCacheConfig
+
 WORKER_VARIABLE = "AGENTSERVE_WORKER"
 """The Boot as JSON: set in the processes that run with the plugin."""
 PARENT_VARIABLE = "AGENTSERVE_PARENT"
@@ -20,6 +22,7 @@ class Boot:
 
     boot_id: str = field(default_factory=lambda: f"b-{secrets.token_hex(8)}")
     """Fresh with every start: a worker with a new one has a cold cache."""
+    feature_cache: FeatureCacheConfig = field(default_factory=FeatureCacheConfig)
 
     def to_environment(self) -> dict[str, str]:
         return {WORKER_VARIABLE: json.dumps(asdict(self))}
@@ -28,4 +31,7 @@ class Boot:
 def boot_of(environment: Mapping[str, str] = os.environ) -> Boot | None:
     """The boot this process belongs to; None when ``agentserve worker`` did not start it."""
     text = environment.get(WORKER_VARIABLE)
-    return Boot(**json.loads(text)) if text else None
+    if not text:
+        return None
+    settings = json.loads(text)
+    return Boot(settings["boot_id"], FeatureCacheConfig(**settings["feature_cache"]))

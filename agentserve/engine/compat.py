@@ -1,7 +1,7 @@
 """Every private name of SGLang that agentserve uses, in one place, with the signature it must have.
 
-The only file that imports sglang. SGLang promises none of these names, so they are checked before
-they are used; a release that changed one is refused with a line that names it.
+Only this file and compat_items import sglang. SGLang promises none of these names, so they are
+checked before they are used; a release that changed one is refused with a line that names it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class ServerFacts:
     tokenizer_json: str
 
 
+_QWEN_VL = "sglang.srt.multimodal.processors.qwen_vl.QwenVLImageProcessor"
+
 NAMES: tuple[Name, ...] = (
     Name("sglang.srt.plugins.load_plugins", "()"),
     Name(
@@ -68,6 +70,24 @@ NAMES: tuple[Name, ...] = (
         "(tokenizer_manager, template_manager, scheduler_info)",
         server_only=True,
     ),
+    Name(f"{_QWEN_VL}._prepare_mm_items_for_transport", "(self, mm_items)", server_only=True),
+    Name(
+        f"{_QWEN_VL}.prepare_media_artifacts",
+        "(self, media_data, *, content_hashes=None, featureless_hit_mask=None, modality=None)",
+        server_only=True,
+    ),
+    Name(
+        f"{_QWEN_VL}.prepare_artifact_batch",
+        "(self, entries, *, processor=None)",
+        server_only=True,
+    ),
+    Name("sglang.srt.managers.schedule_batch.MultimodalDataItem.set_hash", "(self, hash_value)"),
+    Name("sglang.srt.managers.schedule_batch.MultimodalDataItem.set_identity", "(self, identity)"),
+    Name(
+        "sglang.srt.managers.schedule_batch.MultimodalProcessorOutput.build_padded_input_ids",
+        "(input_ids, mm_items)",
+    ),
+    Name("sglang.srt.runtime_context.get_model", "()"),
     Name("sglang.srt.runtime_context.get_schedule", "()", server_only=True),
     Name("sglang.srt.runtime_context.get_device", "()", server_only=True),
 )

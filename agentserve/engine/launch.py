@@ -12,12 +12,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from agentserve.core.config import WORKER_PORT
+from agentserve.core.config import WORKER_PORT, FeatureCacheConfig
 from agentserve.core.errors import EngineMismatch, InvalidRequest
 from agentserve.engine.boot import PARENT_VARIABLE, WORKER_VARIABLE, Boot
 from agentserve.engine.cpu import cpu_arguments, cpu_environment
@@ -47,6 +47,8 @@ class WorkerOptions:
     plugin: bool = True
     served_model_name: str | None = None
     """What requests call the model; its path or name when left out."""
+    feature_cache: FeatureCacheConfig = field(default_factory=FeatureCacheConfig)
+    """Of the plugin: a stock server has none."""
     sglang_arguments: tuple[str, ...] = ()
     """Further arguments of SGLang's server; they win over agentserve's defaults."""
 
@@ -72,7 +74,7 @@ def worker_command(
     if device == "cpu":
         env = cpu_environment(env)
     if options.plugin:
-        env |= Boot().to_environment()
+        env |= Boot(feature_cache=_resolved(options.feature_cache)).to_environment()
     model = str(Path(options.model).expanduser().resolve()) if local else options.model
     command = [sys.executable, "-P", "-m", "agentserve.engine.serve"]
     command += ["--model-path", model, "--host", options.host, "--port", str(options.port)]
@@ -125,6 +127,13 @@ def check_port(host: str, port: int) -> None:
             f"cannot listen on {host}:{port}: {error.strerror or error}",
             hint="choose another --port, or stop what listens there",
         ) from error
+
+
+def _resolved(config: FeatureCacheConfig) -> FeatureCacheConfig:
+    """With an absolute folder: workers started in different places name the same one alike."""
+    if config.folder is None:
+        return config
+    return replace(config, folder=str(Path(config.folder).expanduser().resolve()))
 
 
 def _is_local(model: str) -> bool:

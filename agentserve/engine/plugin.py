@@ -57,6 +57,27 @@ def before_publish(*_: Any, **__: Any) -> None:
     verify_hooks()
 
 
+def refuse_unfit(manager: Any, request: Any) -> None:
+    """BEFORE TokenizerManager._tokenize_one_request."""
+    from agentserve.engine.items import process
+
+    process.refuse_unfit(manager, request)
+
+
+async def process_items(*args: Any, **kwargs: Any) -> Any:
+    """AROUND QwenVLImageProcessor.process_mm_data_async."""
+    from agentserve.engine.items import process
+
+    return await process.process_items(*args, **kwargs)
+
+
+def embed_items(*args: Any, **kwargs: Any) -> Any:
+    """AROUND mm_schedule.get_embedding_and_mask."""
+    from agentserve.engine.items import features
+
+    return features.embed_items(*args, **kwargs)
+
+
 HOOKS: tuple[Hook, ...] = (
     Hook(
         "sglang.srt.entrypoints.http_server.set_global_state",
@@ -70,6 +91,27 @@ HOOKS: tuple[Hook, ...] = (
         "before",
         before_publish,
         "(server_args, *, role, hf_config=None, ranks=None)",
+    ),
+    Hook(
+        "sglang.srt.managers.tokenizer_manager.TokenizerManager._tokenize_one_request",
+        "before",
+        refuse_unfit,
+        "(self, obj)",
+        server_only=True,
+    ),
+    Hook(
+        "sglang.srt.multimodal.processors.qwen_vl.QwenVLImageProcessor.process_mm_data_async",
+        "around",
+        process_items,
+        "(self, image_data, input_text, request_obj, *args, **kwargs)",
+        server_only=True,
+    ),
+    Hook(
+        "sglang.srt.managers.mm_schedule.get_embedding_and_mask",
+        "around",
+        embed_items,
+        "(data_embedding_func, embedding_items, placeholder_tensor, input_ids, items_size,"
+        " prefix_length, extend_length, items_offset_list)",
     ),
 )
 

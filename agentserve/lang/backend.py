@@ -11,6 +11,7 @@ from sglang.lang.interpreter import StreamExecutor
 from sglang.lang.ir import SglSamplingParams
 
 from agentserve.core.errors import ProgramFailed, WorkerLost
+from agentserve.core.item_urls import item_url
 from agentserve.core.sessions import CallUsage
 from agentserve.lang.prompt import Prompt, kept_ids
 from agentserve.lang.worker import WorkerClient
@@ -129,7 +130,10 @@ class SessionBackend(BaseBackend):
         """Send one prompt a tail: the prompt so far with the tail behind it."""
         ids, blobs = self._prompt.call_input()
         prompts = [ids + tail for tail in tails]
-        images = [[self._images[blob] for blob in blobs]] * len(tails)
+        pictures = [self._images[blob] for blob in blobs]
+        if (metas := self._prompt.metas()) is not None:
+            pictures = [item_url(meta, png) for meta, png in zip(metas, pictures, strict=True)]
+        images = [pictures] * len(tails)
         single = len(tails) == 1
         body: dict[str, Any] = {
             "input_ids": prompts[0] if single else prompts,

@@ -11,6 +11,9 @@ end of the last message is held back until something follows it: in a later turn
 pieces of a turn whose last words are the model's are then exactly what the cache holds (but for the
 last token where a stop string ends inside one). A turn that resumes sees from the ids alone whether
 the message before it is still open.
+
+In a mosaic session every piece has its absolute position, because what lies before it may leave the
+prompt: text continues behind the whole screen, however little of it was sent.
 """
 
 from __future__ import annotations
@@ -18,15 +21,25 @@ from __future__ import annotations
 from typing import Any
 
 from agentserve.core.families import Family
-from agentserve.core.plans import Piece, TextPiece, VisualItem
+from agentserve.core.item_urls import ItemMeta
+from agentserve.core.plans import Piece, TextPiece, VisualItem, next_position
+from agentserve.lang.items import engine_form
 from agentserve.lang.tokenizer import SessionTokenizer
 
 
 class Prompt:
     """Collects text, screens and generated ids, in order."""
 
-    def __init__(self, prior: list[Piece], tokenizer: SessionTokenizer, family: Family) -> None:
-        """Raises WorkerRefused when the tokenizer lacks the family's special tokens."""
+    def __init__(
+        self,
+        prior: list[Piece],
+        tokenizer: SessionTokenizer,
+        family: Family,
+        *,
+        mosaic: bool = False,
+    ) -> None:
+        """``mosaic``: the pieces get positions. Raises WorkerRefused when the tokenizer lacks the
+        family's special tokens."""
         self.tokenizer = tokenizer
         self.family = family
         self._image_id = tokenizer.special_id(family.image_token)
@@ -40,6 +53,8 @@ class Prompt:
         self._plain = ""
         """Text not tokenised yet: neighbouring strings of a program are tokenised as one."""
         self._end_due = self._ends_open(prior)
+        self._position = next_position(prior, family.grid) if mosaic else None
+        """Of the next text token, once the text piece in the making is closed."""
 
     def text(self, value: str) -> None:
         """Text of the program. Special tokens' names in it stay text."""
@@ -57,9 +72,13 @@ class Prompt:
         self._end_due = True
 
     def screen(self, items: tuple[VisualItem, ...]) -> None:
-        """The screen's items, each with its vision markers."""
+        """The screen's items: whole pictures with their own vision markers, the parts of a screen
+        within one pair."""
         self._close_message()
         self._close_run()
+        if self._position is not None:
+            self._parts(items)
+            return
         markers = {"begin": self._image_begin, "end": self._image_end}
         self._new.extend(item.model_copy(update=markers) for item in items)
 
@@ -87,6 +106,37 @@ class Prompt:
                 ids.extend([*piece.begin, self._image_id, *piece.end])
                 blobs.append(piece.blob)
         return ids, blobs
+
+    def metas(self) -> list[ItemMeta] | None:
+        """What the engine is told of each picture of ``call_input``. None outside a mosaic, where
+        pictures are ordinary ones."""
+        if self._position is None:
+            return None
+        pieces = [*self._prior, *self.pieces()]
+        return engine_form(pieces, self._image_id, self.family.grid)[1]
+
+    def _parts(self, items: tuple[VisualItem, ...]) -> None:
+        """Give the parts of a screen their markers and positions. What the plan left open, their
+        place, is behind the text so far."""
+        if not items:
+            return
+        if isinstance((self._new or self._prior or [None])[-1], VisualItem):
+            # A seal behind the screen before, if need be, lies on the text between the two.
+            self._append(self.tokenizer.encode("\n"), "\n")
+            self._close_run()
+        start = self._position
+        assert start is not None
+        inside = start + len(self._image_begin)
+        for index, item in enumerate(items):
+            first, last = index == 0, index == len(items) - 1
+            changes = {
+                "begin": self._image_begin if first else [],
+                "end": self._image_end if last else [],
+                "position": start if first else inside,
+                "base": inside if item.base is None else item.base,
+            }
+            self._new.append(item.model_copy(update=changes))
+        self._position = next_position(self._new[-1:], self.family.grid)
 
     def _ends_open(self, pieces: list[Piece]) -> bool:
         """Whether a message has begun in ``pieces`` and not ended. Text cannot feign either: only
@@ -122,7 +172,9 @@ class Prompt:
         self._tokenise()
         ids, texts = self._run
         if ids:
-            self._new.append(TextPiece(ids=ids, text="".join(texts)))
+            self._new.append(TextPiece(ids=ids, text="".join(texts), position=self._position))
+            if self._position is not None:
+                self._position += len(ids)
         self._run = ([], [])
 
 

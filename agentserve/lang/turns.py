@@ -50,7 +50,9 @@ class TurnRunner:
         program = self.registry.get(turn.program)
         worker = WorkerClient(self.http, turn.worker_url, deadline)
         tokenizer = self.tokenizers.get(turn.tokenizer_sha256, worker.tokenizer_json)
-        prompt = Prompt(turn.plan.prior, tokenizer, family_named(turn.family))
+        prompt = Prompt(
+            turn.plan.prior, tokenizer, family_named(turn.family), mosaic=turn.plan.mosaic
+        )
         backend = SessionBackend(worker, prompt, self._images(turn.plan), turn.max_turn_tokens)
         executor = SessionExecutor(backend, prompt)
         _execute(program, turn, ProgramState(executor))

@@ -1,14 +1,9 @@
-"""What the nano model is made of: sizes, weight scales, special tokens, the tokenizer's corpus.
-
-Everything that decides a byte of the checkpoint stands here or in the modules that read it; the
-folder name in the cache is a hash of these files.
-"""
+"""What the nano model is made of: sizes, special tokens, the bins of its coordinates."""
 
 from __future__ import annotations
 
 from typing import Any
 
-SEED = 20_251
 CONTEXT_LENGTH = 32_768
 BIN = 4
 """Edge, in px, of the squares on whose middles the model points; a coordinate is one token."""
@@ -24,8 +19,7 @@ SPECIAL_TOKENS = (
     "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
 MAY_BE_WRITTEN = ("<|endoftext|>", "<|im_end|>")
-"""The special tokens a random model may generate; the others' output rows are zero, so that a
-sampled answer does not hold the placeholder of a picture."""
+"""The special tokens that an answer may hold."""
 
 GRID = 28
 """Edge of one merged visual token, in px: patches of 14 px, merged two by two."""
@@ -64,20 +58,6 @@ VISION: dict[str, Any] = {
     "fullatt_block_indexes": [5],
     "tokens_per_second": 2,
 }
-
-# The end of a parameter's name -> (standard deviation, divided by the square root of fan-in?).
-# The first match counts. Output rows are large on purpose: with the usual 0.02 the logits of a
-# random model are so flat that right and wrong look alike in bf16.
-WEIGHT_SCALES: tuple[tuple[str, float, bool], ...] = (
-    ("lm_head.weight", 0.2, False),
-    ("embed_tokens.weight", 1.0, False),
-    (".bias", 0.1, False),
-    ("patch_embed.proj.weight", 3.0, True),
-    ("merger.mlp.2.weight", 2.0, True),
-    ("q_proj.weight", 1.5, True),
-    ("k_proj.weight", 1.5, True),
-    (".weight", 1.0, True),
-)
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"

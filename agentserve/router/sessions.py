@@ -28,7 +28,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of, names_of, pick_worker, why_lost
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.workers import WorkerRegistry
-from agentserve.vision.policies import MARKER_TOKENS, parse_policy
+from agentserve.vision.policies import MARKER_TOKENS, check_policy, parse_policy
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2.0
@@ -106,7 +106,7 @@ class Sessions:
 
         Raises InvalidRequest, UnknownProgram, NoWorker, HostLost.
         """
-        parse_policy(create.policy)
+        policy = parse_policy(create.policy)
         for name in ("timeout_s", "inactivity_timeout_s"):
             if (value := getattr(create, name)) > MAX_TIMEOUT_S:
                 raise InvalidRequest(f"{name} is at most {MAX_TIMEOUT_S:g} seconds, got {value:g}")
@@ -116,13 +116,21 @@ class Sessions:
             worker = await self._pick(session_id, Need(model=create.model))
             binding = binding_of(worker)
             assert binding is not None
-            space = screen_space(create.viewport, create.scale, family_named(binding.family).grid)
+            family = family_named(binding.family)
+            cell = check_policy(policy, family, create.cell)
+            if policy.mosaic:
+                # plans exist (vision.mosaic), turns do not send them yet: refused before any state
+                raise InvalidRequest(
+                    "the policy mosaic is not served yet", hint="choose current or full"
+                )
+            space = screen_space(create.viewport, create.scale, family.grid)
             self._check_fits(space, create, worker)
             created = now()
             session = Session(
                 id=session_id,
                 status=SessionStatus.IDLE,
-                **create.model_dump(exclude={"viewport", "scale"}),
+                **create.model_dump(exclude={"viewport", "scale", "cell"}),
+                cell=cell,
                 space=space,
                 created_at=created,
                 expires_at=created + timedelta(seconds=create.timeout_s),

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from agentserve.core.config import RouterConfig, RunConfig, cache_folder, router_url
+from agentserve.core.config import (
+    FeatureCacheConfig,
+    RouterConfig,
+    RunConfig,
+    cache_folder,
+    router_url,
+)
 from agentserve.core.errors import InvalidRequest
 
 
@@ -35,6 +41,8 @@ def test_the_router_follows_the_environment(monkeypatch):
         (RunConfig, "max_turns", 0),
         (RunConfig, "settle_timeout_s", -1),
         (RunConfig, "repeat_limit", 1),
+        (FeatureCacheConfig, "memory_mb", -1),
+        (FeatureCacheConfig, "folder_mb", 0),
     ],
 )
 def test_values_out_of_range_are_named(config, field, value):

@@ -19,6 +19,7 @@ def test_defaults_of_a_session():
     create = SessionCreate.model_validate(CREATE)
     assert (create.scale, create.policy, create.model, create.metadata) == (1.0, "full", None, {})
     assert (create.timeout_s, create.inactivity_timeout_s) == (3600, 900)
+    assert (create.cell, create.positions, create.vision_context) == (None, "turn", "cell")
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,9 @@ def test_defaults_of_a_session():
         {"metadata": {"k": "v" * 1001}},
         {"viewport": {"width": 0, "height": 1}},
         {"tools": []},
+        {"cell": 0},
+        {"positions": "screen"},
+        {"vision_context": "all"},
     ],
 )
 def test_sessions_are_checked(change):

@@ -85,7 +85,7 @@ async def test_an_interrupted_run_ends_its_recording_and_its_session(
     stack: Stack, router: RouterClient, tmp_path: Path
 ) -> None:
     process = await start(
-        stack, "run", "--scenario", "miniwob/click-button", "--recordings", str(tmp_path)
+        stack, "run", "--scenario", "miniwob/enter-text", "--recordings", str(tmp_path)
     )
     folder = await one_step(tmp_path)
     process.send_signal(signal.SIGINT)

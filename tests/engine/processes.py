@@ -45,11 +45,12 @@ class OwnWorker:
         raise AssertionError(f"the worker is not ready:\n{self.log.read_text()[-3000:]}")
 
 
-def start_worker(folder: Path, **options: object) -> OwnWorker:
-    """Start a nano worker on the CPU without waiting for it; ``options`` as in WorkerOptions."""
+def start_worker(folder: Path, model: Path | None = None, **options: object) -> OwnWorker:
+    """Start a worker on the CPU, of the nano model if none is given, without waiting for it;
+    ``options`` as in WorkerOptions."""
     port = free_port()
     command, environment = worker_command(
-        WorkerOptions(str(nano_path()), device="cpu", port=port, **options)
+        WorkerOptions(str(model or nano_path()), device="cpu", port=port, **options)
     )
     log = folder / f"worker-{port}.log"
     with log.open("wb") as sink:

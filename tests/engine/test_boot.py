@@ -1,8 +1,14 @@
+from agentserve.core.config import FeatureCacheConfig
 from agentserve.engine.boot import WORKER_VARIABLE, Boot, boot_of
 
 
 def test_a_boot_reaches_the_processes_through_the_environment():
     boot = Boot()
+    assert boot_of(boot.to_environment()) == boot
+
+
+def test_its_settings_do_too():
+    boot = Boot(feature_cache=FeatureCacheConfig(memory_mb=7, folder="/x", folder_mb=8))
     assert boot_of(boot.to_environment()) == boot
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentserve.core.config import FeatureCacheConfig
 from agentserve.core.errors import EngineMismatch, InvalidRequest
 from agentserve.engine import launch
 from agentserve.engine.boot import PARENT_VARIABLE, WORKER_VARIABLE, boot_of
@@ -72,6 +73,16 @@ def test_without_the_plugin_nothing_of_a_boot_is_inherited(model):
     _, environment = worker_command(options, {WORKER_VARIABLE: '{"boot_id": "b"}'})
     assert WORKER_VARIABLE not in environment
     assert PARENT_VARIABLE not in environment
+
+
+def test_the_feature_cache_reaches_the_worker_with_an_absolute_folder(
+    model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    config = FeatureCacheConfig(memory_mb=7, folder="features", folder_mb=8)
+    _, environment = worker_command(WorkerOptions(model, device="cpu", feature_cache=config), {})
+    boot = boot_of(environment)
+    assert boot.feature_cache == FeatureCacheConfig(7, str(tmp_path / "features"), 8)
 
 
 def test_a_name_on_the_hub_is_left_alone():

@@ -4,8 +4,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from agentserve.core.families import Family
-from agentserve.core.plans import Piece, TextPiece, VisualItem
+from agentserve.core.plans import Box, Piece, TextPiece, VisualItem, next_position
 from agentserve.core.screens import Size
+from agentserve.lang.items import engine_form
 from agentserve.lang.prompt import Prompt, kept_ids
 from agentserve.lang.tokenizer import SessionTokenizer
 
@@ -16,8 +17,8 @@ def item(turn: int) -> VisualItem:
 
 @pytest.fixture
 def new_prompt(tokenizer: SessionTokenizer, family: Family):
-    def make(prior: list[Piece] | None = None) -> Prompt:
-        return Prompt(prior or [], tokenizer, family)
+    def make(prior: list[Piece] | None = None, *, mosaic: bool = False) -> Prompt:
+        return Prompt(prior or [], tokenizer, family, mosaic=mosaic)
 
     return make
 
@@ -179,3 +180,119 @@ def test_the_text_of_a_piece_is_what_its_ids_say(new_prompt, tokenizer) -> None:
     for piece in one_turn(prompt, 0, "back"):
         if isinstance(piece, TextPiece):
             assert tokenizer.encode_markers(piece.text) == piece.ids
+
+
+SCREEN = Size(width=112, height=84)  # 4 x 3 tokens
+CELL = Size(width=56, height=28)
+
+
+def mosaic_item(turn: int, x: int = 0, **fields) -> VisualItem:
+    box = Box(x=x, y=0, width=CELL.width, height=CELL.height)
+    return item(turn).model_copy(update={"screen": SCREEN, "box": box} | fields)
+
+
+def mosaic_turn(prompt: Prompt, number: int, items: tuple[VisualItem, ...]) -> list[Piece]:
+    prompt.begin_message("user")
+    prompt.screen(items)
+    prompt.text("Go")
+    prompt.end_message()
+    prompt.begin_message("assistant")
+    prompt.call_input()
+    prompt.generated(prompt.tokenizer.encode("back"), "back")
+    prompt.end_message()
+    return prompt.pieces()
+
+
+def test_outside_a_mosaic_no_piece_has_a_position(new_prompt) -> None:
+    for piece in one_turn(new_prompt(), 0, "back"):
+        assert piece.position is None
+
+
+def test_parts_of_a_screen_stand_within_one_pair_of_markers(new_prompt, written) -> None:
+    prompt = new_prompt(mosaic=True)
+    prompt.text("See")
+    prompt.screen((mosaic_item(0), mosaic_item(0, 56), mosaic_item(0)))
+    assert written(prompt.call_input()[0]) == "See<|vision_start|>" + "<|image_pad|>" * 3 + (
+        "<|vision_end|>"
+    )
+    parts = prompt.pieces()[1:]
+    assert [(len(part.begin), len(part.end)) for part in parts] == [(1, 0), (0, 0), (0, 1)]
+
+
+def test_text_goes_on_behind_the_whole_screen(new_prompt) -> None:
+    prompt = new_prompt(mosaic=True)
+    before, first, second, behind, generated = mosaic_turn(
+        prompt, 0, (mosaic_item(0), mosaic_item(0, 56))
+    )
+    start = len(before.ids)
+    assert before.position == 0
+    assert (first.position, second.position) == (start, start + 1)
+    assert first.base == second.base == start + 1
+    # its longer side has four tokens, however few of them were sent
+    assert first.end_position(28) == second.end_position(28) == start + 1 + 4
+    assert behind.position == start + 1 + 4 + 1
+    assert generated.position == behind.position + len(behind.ids)
+
+
+def test_a_resumed_mosaic_goes_on_where_it_ended(new_prompt) -> None:
+    prior = mosaic_turn(new_prompt(mosaic=True), 0, (mosaic_item(0),))
+    end = prior[-1].position + len(prior[-1].ids)
+    pieces = mosaic_turn(new_prompt(prior, mosaic=True), 1, (mosaic_item(1),))
+    assert pieces[0].position == end
+    assert pieces[1].base == end + len(pieces[0].ids) + 1
+    # nor does it matter that the screen between has left
+    live = [piece for piece in prior if isinstance(piece, TextPiece)]
+    assert mosaic_turn(new_prompt(live, mosaic=True), 1, (mosaic_item(1),)) == pieces
+
+
+def test_a_place_that_the_plan_gave_stays(new_prompt) -> None:
+    prior = mosaic_turn(new_prompt(mosaic=True), 0, (mosaic_item(0),))
+    place = {"base": prior[1].base, "time": prior[1].base + 1}
+    before, part, behind, _ = mosaic_turn(
+        new_prompt(prior, mosaic=True), 1, (mosaic_item(1, **place),)
+    )
+    assert (part.base, part.time) == (place["base"], place["time"])
+    # it takes no text positions but its markers'
+    assert part.position == before.position + len(before.ids)
+    assert behind.position == part.position + 2
+
+
+def test_a_turn_without_change_has_text_only(new_prompt) -> None:
+    prior = mosaic_turn(new_prompt(mosaic=True), 0, (mosaic_item(0),))
+    pieces = mosaic_turn(new_prompt(prior, mosaic=True), 1, ())
+    assert {piece.kind for piece in pieces} == {"text"}
+    assert [piece.position for piece in pieces] == _ends([*prior, *pieces])[len(prior) - 1 : -1]
+
+
+def test_between_two_screens_there_is_text(new_prompt) -> None:
+    prompt = new_prompt(mosaic=True)
+    prompt.screen((mosaic_item(0),))
+    prompt.screen((mosaic_item(0, 56),))
+    assert [piece.kind for piece in prompt.pieces()] == ["image", "text", "image"]
+    resumed = new_prompt(prompt.pieces(), mosaic=True)
+    resumed.screen((mosaic_item(1),))
+    assert [piece.kind for piece in resumed.pieces()] == ["text", "image"]
+
+
+def test_positions_do_not_depend_on_when_they_are_read(new_prompt) -> None:
+    read = new_prompt(mosaic=True)
+    read.text("See ")
+    read.call_input()
+    read.text("this")
+    read.screen((mosaic_item(0),))
+    assert [piece.position for piece in read.pieces()] == [0, *_ends(read.pieces())[:-1]]
+
+
+def _ends(pieces: list[Piece]) -> list[int]:
+    return [next_position([piece], 28) for piece in pieces]
+
+
+def test_the_engine_is_told_of_parts_only(new_prompt) -> None:
+    assert new_prompt().metas() is None
+    prompt = new_prompt(mosaic=True)
+    mosaic_turn(prompt, 0, (mosaic_item(0), mosaic_item(0, 56)))
+    ids, blobs = prompt.call_input()
+    metas = prompt.metas()
+    assert [meta.box.x for meta in metas] == [0, 56] and len(blobs) == 2
+    image_id = prompt.tokenizer.special_id("<|image_pad|>")
+    assert engine_form(prompt.pieces(), image_id, 28) == (ids, metas)

@@ -15,7 +15,8 @@ from agentserve.core.errors import (
     WorkerLost,
     WorkerRefused,
 )
-from agentserve.core.plans import TextPiece, VisualItem
+from agentserve.core.item_urls import parse_item_url
+from agentserve.core.plans import Box, Plan, TextPiece, VisualItem, next_position
 from agentserve.core.sessions import Outcome
 from agentserve.lang.turns import feedback
 from agentserve.lang.worker import Deadline
@@ -43,6 +44,25 @@ def test_a_turn_that_acts(write_program, run, scripted, tokenizer) -> None:
     assert answer.pieces[-1] == TextPiece(ids=tokenizer.encode("click 1 2"), text="click 1 2")
     (call,) = answer.calls
     assert call.prompt_tokens == len(scripted.requests[0]["input_ids"])
+
+
+def test_a_mosaic_goes_on_where_it_ended_and_tells_the_engine(
+    write_program, run, scripted, picture
+) -> None:
+    write_program(ACT)
+    whole = picture(0)
+    box = Box(x=0, y=0, width=whole.size.width, height=whole.size.height)
+    part = whole.model_copy(update={"screen": whole.size, "box": box})
+    first = run(plan=Plan(prior=[], screen=[part]))
+    newer = part.model_copy(update={"turn": 1})
+    plan = Plan(prior=first.pieces, screen=[newer], superseded=[1])
+    second = run(prior=first.pieces, plan=plan)
+    ends = [next_position([piece], 28) for piece in [*first.pieces, *second.pieces]]
+    starts = [piece.position for piece in [*first.pieces, *second.pieces]]
+    assert starts == [0, *ends[:-1]]
+    metas = [parse_item_url(url) for url in scripted.requests[1]["image_data"]]
+    bases = [piece.base for piece in (first.pieces[1], second.pieces[1])]
+    assert [meta.base for meta in metas] == bases
 
 
 def test_what_a_call_sends(write_program, run, scripted, tokenizer, blobs) -> None:

@@ -1,46 +1,25 @@
-"""Where the nano model lies, and that it is built once."""
+"""The bundled weights: there, small, and found without loading torch."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from agentserve.core.errors import EngineMismatch
 from agentserve.nano import store
 
-ASK = "from agentserve.nano.store import nano_path; print(nano_path())"
+
+def test_the_weights_are_bundled_and_small():
+    sizes = {path.name: path.stat().st_size for path in store.nano_path().iterdir()}
+    assert 10e6 < sizes["model.safetensors"] <= 30e6
+    assert sum(sizes.values()) <= 31e6
+    assert {"config.json", "tokenizer.json", "README.md"} <= set(sizes)
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("AGENTSERVE_CACHE", str(tmp_path))
-    return tmp_path
-
-
-def test_two_processes_at_once_build_it_once(cache: Path):
-    asking = [
-        subprocess.Popen([sys.executable, "-c", ASK], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    folders = {Path(process.communicate(timeout=200)[0].strip()) for process in asking}
-    assert len(folders) == 1
-    folder = folders.pop()
-    assert folder.parent == cache
-    assert (folder / "model.safetensors").stat().st_size > 10_000_000
-    # one folder and the lock: nothing half-built, nothing built twice
-    assert sorted(path.name for path in cache.iterdir()) == [folder.name, "nano.lock"]
-    # the second call neither builds nor touches it
-    before = (folder / "model.safetensors").stat().st_mtime_ns
-    assert store.nano_path() == folder
-    assert (folder / "model.safetensors").stat().st_mtime_ns == before
-
-
-def test_a_failed_build_leaves_no_model(cache: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store.sys, "executable", "/bin/false")
-    with pytest.raises(EngineMismatch, match="could not be built"):
+def test_an_installation_without_weights_says_so(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(store, "WEIGHTS", tmp_path)
+    with pytest.raises(EngineMismatch, match="came without the nano model's weights"):
         store.nano_path()
-    assert not list(cache.glob("nano-*"))
 
 
 def test_asking_for_the_path_loads_no_torch():

@@ -1,11 +1,7 @@
 """The nano model's tokenizer: lossless, reproducible, with Qwen's special tokens."""
 
-from collections import Counter
-
-import pytest
-
 from agentserve.nano import recipe
-from agentserve.nano.tokenizer import build_tokenizer, learn_merges
+from agentserve.nano.tokenizer import build_tokenizer, words
 
 
 def test_any_text_survives():
@@ -45,15 +41,16 @@ def test_two_builds_are_equal():
     assert build_tokenizer().to_str() == build_tokenizer().to_str()
 
 
-@pytest.mark.parametrize(
-    ("words", "limit", "merges"),
-    [
-        ({"aab": 1}, 9, []),  # no pair occurs twice
-        ({"ab": 2}, 9, [("a", "b")]),
-        ({"ab": 3, "cd": 3}, 1, [("a", "b")]),  # equal counts: the smaller pair
-        ({"abc": 2, "bc": 1}, 9, [("b", "c"), ("a", "bc")]),
-        ({"aaa": 2}, 9, [("a", "a"), ("aa", "a")]),
-    ],
-)
-def test_learn_merges(words, limit, merges):
-    assert learn_merges(Counter(words), limit) == merges
+def test_a_coordinate_is_one_token():
+    tokenizer = build_tokenizer()
+    middles = range(recipe.BIN // 2, recipe.MAX_COORDINATE, recipe.BIN)
+    assert all(len(tokenizer.encode(f" {n}").ids) == 1 for n in middles)
+    assert tokenizer.encode("click 114 86").tokens == ["click", "Ġ114", "Ġ86"]
+    assert tokenizer.encode(" 115").tokens == ["Ġ", "1", "1", "5"]
+
+
+def test_words_that_are_not_listed_are_their_letters():
+    tokenizer = build_tokenizer()
+    assert "kenda" in words() and "qzxv" not in words()
+    assert tokenizer.encode("kenda").tokens == ["kenda"]
+    assert tokenizer.encode("qzxv").tokens == ["q", "z", "x", "v"]

@@ -23,6 +23,7 @@ from agentserve.router.store import (
     VersionConflict,
 )
 from agentserve.router.store.migrations import MIGRATIONS
+from agentserve.vision.layouts import LayoutLearner
 
 RESULT = {
     "session_id": "s_1", "turn": 0, "epoch": 0, "text": "t", "usage": {}, "timings": {},
@@ -144,6 +145,31 @@ async def test_pass_pins_are_replaced_and_forgotten(store):
     assert await store.drop_pass_pins(150.0) == 0
     assert await store.drop_pass_pins(250.0) == 1
     assert await store.pass_pin("name") is None
+
+
+async def test_layouts_are_kept_by_surface(store):
+    assert await store.layouts("a" * 64) is None
+    once = LayoutLearner().observe("s_1", [["b" * 64]])
+    twice = once.observe("s_2", [["b" * 64], ["c" * 64]])
+    await store.put_layouts("a" * 64, once)
+    await store.put_layouts("a" * 64, twice)
+    assert await store.layouts("a" * 64) == twice
+    assert await store.layouts("d" * 64) is None
+
+
+async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "sessions.sqlite"
+    opened = await SqliteStore.open(path)
+    await opened.create(record(), [])
+    await opened.close()
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE layouts")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    opened = await SqliteStore.open(path)
+    assert (await opened.get("s_1")).session.cell is None
+    await opened.put_layouts("a" * 64, LayoutLearner())
+    await opened.close()
 
 
 async def test_migrations_run_once_and_newer_schemas_are_refused(tmp_path):

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agentserve.core.errors import InvalidRequest
+from agentserve.core.families import family_named
 from agentserve.core.plans import TextPiece, VisualItem, num_tokens
 from agentserve.core.screens import Size
-from agentserve.vision.policies import parse_policy, plan_prompt
+from agentserve.vision.policies import check_policy, parse_policy, plan_prompt
 
 TOKENS = 40
 SHOWN = TOKENS + 2  # with its markers
@@ -37,17 +40,52 @@ def ids_in(plan) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("text", "screens"), [("full", None), ("current", 1), ("last:1", 1), ("last:12", 12)]
+    ("text", "screens", "most"),
+    [
+        ("full", None, None),
+        ("current", 1, 1),
+        ("last:1", 1, 1),
+        ("last:12", 12, 12),
+        ("interval:3:10", 3, 12),
+        ("interval:1:1", 1, 1),
+        ("mosaic", None, None),
+    ],
 )
-def test_known_policies(text, screens):
-    assert parse_policy(text).screens == screens
+def test_known_policies(text, screens, most):
+    policy = parse_policy(text)
+    assert (policy.name, policy.screens, policy.most) == (text, screens, most)
+    assert policy.mosaic == (text == "mosaic")
 
 
-@pytest.mark.parametrize("text", ["", "Full", "last", "last:", "last:0", "last:-1", "last:1x", "⁵"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "Full", "last", "last:", "last:0", "last:-1", "last:1x", "⁵", "mosaic:1", "interval:3",
+     "interval:0:3", "interval:3:0", "interval:3:10:1", "interval:3:10000"],
+)  # fmt: skip
 def test_unknown_policies_are_refused_with_the_known_ones(text):
     with pytest.raises(InvalidRequest) as caught:
         parse_policy(text)
-    assert "full, current, last:N" in caught.value.hint
+    assert "full, current, last:N, interval:MIN:STEP, mosaic" in caught.value.hint
+
+
+def test_a_mosaic_needs_positions_in_two_dimensions():
+    flat = replace(family_named("qwen2_5_vl"), name="flat", mrope=False)
+    assert check_policy(parse_policy("last:3"), flat, None) is None
+    with pytest.raises(InvalidRequest, match="family flat cannot run the policy mosaic"):
+        check_policy(parse_policy("mosaic"), flat, None)
+
+
+@pytest.mark.parametrize(
+    ("family", "cell", "edge"),
+    [("qwen2_5_vl", None, 112), ("qwen3_vl", None, 128), ("qwen2_vl", 28, 28)],
+)
+def test_cells_are_on_the_grid_of_the_family(family, cell, edge):
+    assert check_policy(parse_policy("mosaic"), family_named(family), cell) == edge
+
+
+def test_other_cells_are_refused():
+    with pytest.raises(InvalidRequest, match="112 px is no multiple"):
+        check_policy(parse_policy("mosaic"), family_named("qwen3_vl"), 112)
 
 
 @pytest.mark.parametrize("policy", ["full", "current", "last:3"])
@@ -78,6 +116,19 @@ def test_last_n_counts_the_new_screen_and_moves_only_when_something_goes():
     assert (screens_in(second), second.move) == ([0, 1], None)
     third = plan_prompt(policy, transcript(3), [screen(3, sent=False)], 10_000)
     assert (screens_in(third), third.move) == ([1, 2], "policy")
+
+
+def test_interval_drops_many_screens_at_once_and_then_none_for_a_while():
+    policy = parse_policy("interval:2:3")
+    pieces = transcript(1)
+    counts, moves = [], []
+    for turn in range(1, 10):
+        plan = plan_prompt(policy, pieces, [screen(turn, sent=False)], 10_000)
+        counts.append(len(screens_in(plan)) + 1)
+        moves.append(plan.move)
+        pieces = [*plan.prior, screen(turn), text(turn)]
+    assert counts == [2, 3, 4, 2, 3, 4, 2, 3, 4]
+    assert moves == [None, None, None, "policy", None, None, "policy", None, None]
 
 
 def test_a_full_context_drops_the_oldest_screens_and_says_so():

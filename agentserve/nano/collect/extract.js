@@ -5,6 +5,7 @@
   const BUTTON_TYPES = new Set(['button', 'submit', 'reset']);
   const SHAPES = new Set(['circle', 'ellipse', 'rect', 'polygon', 'path', 'line', 'text']);
   const MIN_SIDE = 3; // CSS px: less cannot be pointed at
+  const MOST_CHARS = 40; // of what is clickable without being a control: more is a text
   const pen = document.createElement('canvas').getContext('2d');
 
   const tidy = text => (text || '').replace(/\s+/g, ' ').trim();
@@ -108,10 +109,13 @@
     return tidy(`${colour} ${kind}`);
   };
 
-  const hasClickHandler = element => {
+  const INSIDE = 'a, button, input, select, textarea, .alink';
+  // Something else to click on: no frame around other things.
+  const isClickable = element => {
+    if (element.querySelector(INSIDE) || element.ownerDocument.body === element) return false;
     if (element.onclick || element.__onclick) return true; // d3 keeps its handlers under __onclick
     const jq = window.jQuery && window.jQuery._data && window.jQuery._data(element, 'events');
-    return Boolean(jq && (jq.click || jq.mousedown));
+    return Boolean(jq && jq.click);
   };
 
   const inputRole = element => {
@@ -153,7 +157,8 @@
       return ['link', tidy(element.textContent)];
     }
     if (element.classList.contains('ui-dialog-title')) {
-      return ['dialog title', tidy(element.textContent)];
+      const title = tidy(element.textContent);
+      return title ? ['dialog title', title] : null;
     }
     if (/^H[1-6]$/.test(tag)) return ['heading', tidy(element.textContent)];
     if (!element.firstElementChild && !tidy(element.textContent)) {
@@ -164,8 +169,8 @@
         return ['colour square', colour];
       }
     }
-    if (hasClickHandler(element)) return ['clickable', tidy(element.textContent).slice(0, 60)];
-    return null;
+    const text = tidy(element.textContent);
+    return isClickable(element) && text.length <= MOST_CHARS ? ['clickable', text] : null;
   };
 
   const stateOf = element => {

@@ -1,6 +1,6 @@
 """First screens of single tasks, many at a time: a page of tiles, one picture a round.
 
-    async with open_grid(browser, columns=8, rows=6) as grid:
+    async with open_grid(browser) as grid:
         await grid.deal(["click-test", "words", …])      # one a tile
         screens = await grid.round(first_seed)           # [(record, png), …], one a tile
 
@@ -48,20 +48,19 @@ class Grid:
         self._count = count
         self._augment = augment
         self._traffic = _Traffic(page)
-        self._tasks: list[str | None] = [None] * count
+        self._tasks = [""] * count
         self.failures: dict[str, str] = {}
         """Of the tasks whose page or oracle failed: the last error."""
 
     def __len__(self) -> int:
         return self._count
 
-    async def deal(self, tasks: Sequence[str], *, reload: bool = False) -> None:
-        """Show these tasks, one a tile; tiles that show theirs already are left alone."""
-        changed = [
-            (index, task)
-            for index, task in enumerate(tasks)
-            if reload or self._tasks[index] != task
-        ]
+    async def deal(self, tasks: Sequence[str]) -> None:
+        """Show these tasks, one a tile; tiles that show theirs already are left alone.
+
+        Raises Playwright's errors.
+        """
+        changed = [(index, task) for index, task in enumerate(tasks) if self._tasks[index] != task]
         await self._page.evaluate(
             "pages => loadTiles(pages)",
             [
@@ -99,7 +98,7 @@ class Grid:
             screens.append(({**record, "augmented": bool(css)}, tile))
         return screens
 
-    async def _begin(self, jobs: Sequence[tuple[int, str | None, int, str]]) -> list[Any]:
+    async def _begin(self, jobs: Sequence[tuple[int, str, int, str]]) -> list[Any]:
         """What every tile tells of the episode that it starts, once its pictures are there."""
         told = json.loads(await self._page.evaluate("jobs => beginRound(jobs)", jobs))
         with suppress(TimeoutError):
@@ -134,11 +133,12 @@ class _Traffic:
 
 @asynccontextmanager
 async def open_grid(
-    browser: Browser, *, columns: int = 8, rows: int = 6, augment: float = 0.5
+    browser: Browser, *, columns: int = 4, rows: int = 3, augment: float = 0.5
 ) -> AsyncIterator[Grid]:
     """A grid in a computer of its own; ``augment`` is the share of restyled screens.
 
-    Raises BrowserFailed and InvalidRequest as open_computer and serve_pages do.
+    More tiles are no faster: hit tests, of which the scripts make many, look at all frames of a
+    page. Raises BrowserFailed and InvalidRequest as open_computer and serve_pages do.
     """
     viewport = Size(width=VIEWPORT.width * columns, height=VIEWPORT.height * rows)
     async with serve_pages(miniwob.html_folder(), PAGES) as base:

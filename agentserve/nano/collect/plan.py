@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from agentserve.browser import miniwob
 from agentserve.core.errors import InvalidRequest
+from agentserve.nano import oracles
 from agentserve.nano.collect.scripts import WORDS
 
 FIRST_SEED = 10_000
@@ -79,6 +82,21 @@ def seed_range(seed: int, mode: Mode) -> tuple[int, int]:
     size = SEEDS_EACH // len(MODES)
     low = FIRST_SEED + seed * SEEDS_EACH + MODES.index(mode) * size
     return low, low + size
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises InvalidRequest for a plan that cannot be carried out."""
+    known = oracles.TASKS if plan.mode == "solo" else miniwob.page_names()
+    for task in plan.tasks:
+        if task not in known:
+            near = difflib.get_close_matches(task, known, n=2)
+            why = "no oracle plays" if plan.mode == "solo" else "there is no MiniWoB++ task"
+            raise InvalidRequest(
+                f"{why} {task!r}", hint=f"did you mean {' or '.join(near)}?" if near else ""
+            )
+    if not plan.tasks and plan.mode == "solo":
+        raise InvalidRequest("there is no task to play")
+    seed_range(plan.seed, plan.mode)
 
 
 def deal_tasks(

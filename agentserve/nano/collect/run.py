@@ -17,9 +17,6 @@ from agentserve.nano.collect.shards import ShardWriter, claim_shard
 from agentserve.nano.collect.solo import Episode, Solo, open_solo
 from agentserve.nano.collect.style import font_families, style_sheet
 
-COLUMNS, ROWS = 4, 3
-"""Of a grid. Larger ones are slower: a hit test looks at every frame of its page."""
-TILES = COLUMNS * ROWS
 ROUNDS = 64
 """Rounds of a grid in a shard; then tasks are dealt anew."""
 EPISODES = 160
@@ -40,27 +37,31 @@ async def collect(plan: Plan, progress: Progress, summary: Summary) -> None:
         async with launch_browser() as browser, asyncio.TaskGroup() as group:
             for _ in range(plan.pages):
                 group.create_task(fill(plan, browser, progress, summary))
-    except* PlaywrightError as errors:
-        words = str(errors.exceptions[0]).splitlines()[0]
-        raise BrowserFailed(f"collecting failed: {words}") from errors
+    except ExceptionGroup as errors:
+        first = errors.exceptions[0]
+        if isinstance(first, PlaywrightError):
+            raise BrowserFailed(f"collecting failed: {first.message.splitlines()[0]}") from errors
+        raise first from errors
     finally:
         summary.seconds = time.monotonic() - start
 
 
 async def _fill_grid(plan: Plan, browser: Browser, progress: Progress, summary: Summary) -> None:
     """One page of tiles; makes one shard of each block of seeds."""
-    async with open_grid(browser, columns=COLUMNS, rows=ROWS, augment=plan.augment) as grid:
+    async with open_grid(browser, augment=plan.augment) as grid:
         while summary.screens < plan.screens:
-            shard, seed = _claim(plan, ROUNDS * TILES)
+            shard, seed = _claim(plan, ROUNDS * len(grid))
             try:
-                tasks = deal_tasks(plan.tasks, TILES, plan.words_share, random.Random(seed))
+                tasks = deal_tasks(plan.tasks, len(grid), plan.words_share, random.Random(seed))
                 await grid.deal(tasks)
                 for _ in range(ROUNDS):
                     for record, png in await grid.round(seed):
                         shard.add(record, png)
                         summary.add(record)
-                    seed += TILES
+                    seed += len(grid)
                     progress(summary.screens)
+                    if not summary.screens:
+                        raise BrowserFailed(f"no task can be started: {grid.failures}")
                     if summary.screens >= plan.screens:
                         break
             finally:
@@ -80,6 +81,7 @@ async def _fill_solo(plan: Plan, browser: Browser, progress: Progress, summary: 
                     _keep(await _play(solo, task, seed, plan.augment), task, shard, summary)
                     seed += 1
                     progress(summary.screens)
+                    _check_any(summary)
             finally:
                 _publish(shard, seed, summary)
 
@@ -107,6 +109,14 @@ def _keep(episode: Episode, task: str, shard: ShardWriter, summary: Summary) -> 
     for record, png in episode.screens:
         shard.add(record, png)
         summary.add(record)
+
+
+def _check_any(summary: Summary) -> None:
+    """Raises BrowserFailed when nothing ever comes of it."""
+    if not summary.episodes and summary.unsolved.total() >= EPISODES:
+        raise BrowserFailed(
+            f"none of {EPISODES} episodes was solved: {dict(list(summary.failures.items())[:3])}"
+        )
 
 
 def _publish(shard: ShardWriter, end: int, summary: Summary) -> None:

@@ -49,8 +49,10 @@ class Played(Wire):
 class Episode(Job, Played):
     """One episode that was played."""
 
+    attempts: int = Field(default=1, ge=1)
+    """How often it was begun: what the machinery breaks off is played again."""
     seconds: float
-    """All of it, opening the page included."""
+    """The last attempt, opening the page included."""
 
     @property
     def job(self) -> Job:

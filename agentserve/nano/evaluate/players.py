@@ -133,7 +133,6 @@ async def _act(
     """Perform what ``choose`` gives, in CSS px, until the task has ended or it gives nothing."""
     state = TaskState(done=False, reward=0.0, success=False)
     end: EndReason = "max_turns"
-    message = ""
     turns = 0
     try:
         while turns < max_turns:
@@ -148,5 +147,11 @@ async def _act(
                 end = "task_ended"
                 break
     except AgentServeError as error:
-        end, message = "error", f"{error.code}: {error.message}"
-    return Played(success=state.success, reward=state.reward, end=end, message=message, turns=turns)
+        return broken_off(error, turns)
+    return Played(success=state.success, reward=state.reward, end=end, turns=turns)
+
+
+def broken_off(error: AgentServeError, turns: int = 0) -> Played:
+    """An episode that an error of the machinery has ended."""
+    message = f"{error.code}: {error.message}"
+    return Played(success=False, reward=0.0, end="error", message=message, turns=turns)

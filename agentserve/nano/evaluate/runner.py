@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from playwright.async_api import Browser
 
 from agentserve.browser.scenarios import load_scenario, open_scenario
+from agentserve.core.errors import BrowserFailed
 from agentserve.nano.evaluate.episodes import Episode, Job, PlayerName
-from agentserve.nano.evaluate.players import Player
+from agentserve.nano.evaluate.players import Player, broken_off
+
+ATTEMPTS = 3
+"""On a busy machine a page may fail to open in time, which says nothing about the player."""
 
 
 async def play_all(
@@ -43,11 +47,25 @@ async def play_all(
 
 
 async def play(browser: Browser, player: Player, job: Job, max_turns: int | None) -> Episode:
-    """Play one episode. Raises InvalidRequest for an unknown task, BrowserFailed when its page
-    cannot be opened, and what the player raises."""
-    begun = time.perf_counter()
+    """Play one episode; what the machinery breaks off is played again, ATTEMPTS times in all.
+
+    Raises InvalidRequest for an unknown task, BrowserFailed when the browser is gone, and what the
+    player raises.
+    """
     scenario = load_scenario(f"miniwob/{job.task}", job.seed)
-    async with open_scenario(browser, scenario) as stage:
-        played = await player(stage, job, max_turns or scenario.max_turns)
+    attempts = 0
+    while True:
+        attempts += 1
+        begun = time.perf_counter()
+        try:
+            async with open_scenario(browser, scenario) as stage:
+                played = await player(stage, job, max_turns or scenario.max_turns)
+        except BrowserFailed as error:
+            if not browser.is_connected():
+                raise
+            played = broken_off(error)
+        if played.end != "error" or attempts == ATTEMPTS:
+            break
     seconds = round(time.perf_counter() - begun, 3)
-    return Episode(**job.model_dump(), **played.model_dump(), seconds=seconds)
+    fields = job.model_dump() | played.model_dump()
+    return Episode(**fields, attempts=attempts, seconds=seconds)

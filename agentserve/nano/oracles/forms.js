@@ -93,7 +93,7 @@ function scrollTo(element, end) {
   const box = clip(fullBox(element), element);
   return step('scroll', {box, dy: SCROLL_PX * Math.sign(left), thought: `scroll to the ${end}`});
 }
-const SCROLL_PX = 1500; // more than any of these texts is long
+const SCROLL_PX = 3000; // more than any of these texts is long
 
 POLICIES['scroll-text-2'] = goal => (
   scrollTo(one('#text-area'), /to the (\w+) of/.exec(goal)[1]) || submit()

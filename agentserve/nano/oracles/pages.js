@@ -83,14 +83,6 @@ POLICIES['choose-date-easy'] = goal => {
   return click(withText('#ui-datepicker-div td a', label), named('day', label));
 };
 
-POLICIES['click-pie-nodelay'] = goal => {
-  const label = quoted(goal)[0];
-  const title = one('[id$="-spreadertitle"]');
-  if (textOf(title) === '+') return click(title, 'pie menu');
-  return click(all('text[id*="-title-"]').find(text => textOf(text) === label),
-    named('item', label));
-};
-
 POLICIES['use-autocomplete-nodelay'] = goal => {
   const [start, end = ''] = quoted(goal);
   const field = one('#tags');

@@ -104,8 +104,9 @@ class BatchMaker:
         pool = self._kept if held_out else self._singles
         samples: list[_Sample] = []
         while len(samples) < size:
-            index = chance.choice(pool)
-            record = self._shards.record(index)
+            record = self._shards.record(index := chance.choice(pool))
+            if chance.random() >= weight_of(record):
+                continue
             questions = questions_of(record, 1 if held_out else QUESTIONS, chance)
             if questions:
                 tokens = write_single(self._speller, *_grid(record), questions)
@@ -223,6 +224,16 @@ class BatchMaker:
                 shares.append(float(np.exp(-((k * recipe.BIN / wide) ** 2) / 2)))
         total = sum(shares)
         return ids, [share / total for share in shares]
+
+
+def weight_of(record: dict[str, Any]) -> float:
+    """How often a screen is drawn, compared with an unstyled one of a task.
+
+    Styled screens and the synthetic page teach reading in general; they are harder than what the
+    tasks show, and there is not time enough to learn all of it.
+    """
+    weight = 0.15 if record.get("augmented") else 1.0
+    return weight * (0.5 if record["task"] == "words" else 1.0)
 
 
 def _grid(record: dict[str, Any]) -> tuple[int, int]:

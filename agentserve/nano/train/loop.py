@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from agentserve.nano.collect import Shards
 from agentserve.nano.network import NanoNetwork, Sequences
 from agentserve.nano.train.batches import Batch, BatchMaker
+from agentserve.nano.train.curves import LOG
 from agentserve.nano.train.objective import Heads, clicks_right, losses
 from agentserve.nano.train.prompts import Speller
 
 WATCH_EVERY = 200
-WATCH_BATCHES = 6
-CHECKPOINT_EVERY_S = 120.0
+WATCH_BATCHES = 4
 REFRESH_EVERY = 50
 
 
@@ -47,6 +47,7 @@ class TrainConfig:
     """Share of the steps on whole episodes rather than single screens."""
     seed: int = 0
     compile: bool = True
+    checkpoint_every_s: float = 120.0
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -57,11 +58,11 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     )
 
 
-def train(config: TrainConfig, report: Callable[[dict[str, Any]], None]) -> None:
+def train(config: TrainConfig) -> None:
     """Train up to ``config.steps``; a checkpoint in ``config.out`` is continued.
 
-    ``report`` gets one entry of measurements every few steps, in rank 0 only. Raises
-    FileNotFoundError when there is no data.
+    Measurements of every few steps are appended to ``config.out``'s log. Raises FileNotFoundError
+    when there is no data.
     """
     rank, world = _rank()
     torch.manual_seed(config.seed)
@@ -72,6 +73,7 @@ def train(config: TrainConfig, report: Callable[[dict[str, Any]], None]) -> None
     heads = Heads()
     both = nn.ModuleList([network, heads]).to(device)
     optimizers = _optimizers(network, heads, config)
+    config.out.mkdir(parents=True, exist_ok=True)
     first = _resume(config.out, both, optimizers)
     if config.compile:
         language = network.model.language_model
@@ -97,8 +99,12 @@ def train(config: TrainConfig, report: Callable[[dict[str, Any]], None]) -> None
             optimizer.step()
             optimizer.zero_grad()
         recent.append({**found.parts, "norm": norm})
-        if rank == 0 and (step + 1) % 20 == 0:
-            entry: dict[str, Any] = {"step": step + 1, "lr": learning_rate(config, step)}
+        if rank == 0 and (step + 1) % 10 == 0:
+            entry: dict[str, Any] = {
+                "step": step + 1,
+                "time": round(time.time()),
+                "lr": learning_rate(config, step),
+            }
             entry |= {k: sum(r[k] for r in recent) / len(recent) for k in recent[0]}
             entry["pictures_per_s"] = (
                 (step + 1 - first) * config.batch * world / (time.monotonic() - started)
@@ -106,11 +112,16 @@ def train(config: TrainConfig, report: Callable[[dict[str, Any]], None]) -> None
             recent.clear()
             if (step + 1) % WATCH_EVERY == 0:
                 entry["held_out"] = watch(network, maker, config, device)
-            report(entry)
-        due = time.monotonic() - saved > CHECKPOINT_EVERY_S
+            _append(config.out / LOG, entry)
+        due = time.monotonic() - saved > config.checkpoint_every_s
         if rank == 0 and (due or step + 1 == config.steps):
             saved = time.monotonic()
             save(config, both, optimizers, step + 1)
+
+
+def _append(path: Path, entry: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as log:
+        log.write(json.dumps(entry) + "\n")
 
 
 def initialise(network: NanoNetwork, seed: int) -> None:
@@ -133,19 +144,18 @@ def watch(
 ) -> dict[str, Any]:
     """Clicks on held-out screens: per task [hits, all]. The same screens every time."""
     tally: dict[str, list[int]] = {}
+    torch.compiler.set_stance("force_eager")  # a few batches are not worth compiling for
     for number in range(WATCH_BATCHES):
-        makers = [
-            maker.single,
-            *([maker.episodes] if maker.has_episodes and number % 3 == 0 else []),
-        ]
+        makers = [maker.single, maker.episodes][: 1 + (maker.has_episodes and number % 3 == 0)]
         for make in makers:
-            batch = _to(make(-1 - number, 4 * config.batch, held_out=True), device)
+            batch = _to(make(-1 - number, 2 * config.batch, held_out=True), device)
             with torch.autocast(device.type, torch.bfloat16):
                 out = network(batch.pixels, batch.sequences)
             for task, right in clicks_right(network, batch, out):
                 counts = tally.setdefault(task, [0, 0])
                 counts[0] += right
                 counts[1] += 1
+    torch.compiler.set_stance("default")
     hits, clicks = (sum(c[i] for c in tally.values()) for i in (0, 1))
     return {"clicks": [hits, clicks], "tasks": dict(sorted(tally.items()))}
 
@@ -181,7 +191,9 @@ def _optimizers(network: NanoNetwork, heads: Heads, config: TrainConfig) -> list
         is_matrix = parameter.dim() == 2 and "embed_tokens" not in name
         (matrices if is_matrix else others).append(parameter)
     return [
-        torch.optim.Muon(matrices, lr=config.lr, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.Muon(
+            matrices, lr=config.lr, weight_decay=0.02, ns_steps=4, adjust_lr_fn="match_rms_adamw"
+        ),
         torch.optim.AdamW(others, lr=config.lr, weight_decay=0.0, betas=(0.9, 0.98)),
     ]
 
@@ -226,10 +238,9 @@ def _to(batch: Batch, device: torch.device) -> Batch:
 
 def save(config: TrainConfig, both: nn.Module, optimizers: list[Any], step: int) -> None:
     """Replace the checkpoint at once."""
-    config.out.mkdir(parents=True, exist_ok=True)
     state = {
         "step": step,
-        "model": {k: v for k, v in both.state_dict().items()},
+        "model": both.state_dict(),
         "optimizers": [o.state_dict() for o in optimizers],
         "config": json.loads(json.dumps(asdict(config), default=str)),
     }

@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from agentserve.nano.tokenizer import build_tokenizer
 
-NAVIGATOR_RULES = """You operate a web page. Answer each screen with one line of thought and one action:
+NAVIGATOR_RULES = """\
+You operate a web page. Answer each screen with one line of thought and one action:
 click X Y | double_click X Y | hover X Y | drag X Y X Y | scroll X Y DX DY | type "TEXT" |
 key KEYS | wait SECONDS | navigate "URL" | back | done success "TEXT" | call_user "TEXT"
 X Y are pixels of the screen."""

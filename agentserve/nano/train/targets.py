@@ -98,8 +98,8 @@ def _elements(elements: list[Any], rows: int, columns: int) -> tuple[np.ndarray,
 
 
 def overlaps(boxes: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """``boxes`` [B, 4] (left, top, right, bottom) → shared area with every token [B, rows, columns],
-    in px²."""
+    """``boxes`` [B, 4] (left, top, right, bottom) → the area in px² that each shares with every
+    token [B, rows, columns]."""
     x = np.arange(columns) * recipe.GRID
     y = np.arange(rows) * recipe.GRID
     wide = np.minimum(boxes[:, 2:3], x + recipe.GRID) - np.maximum(boxes[:, 0:1], x)

@@ -16,6 +16,7 @@ from agentserve.core.events import Event, EventType
 from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
 
@@ -164,3 +165,13 @@ class Store(Protocol):
     async def put_pass_pin(self, pin: PassPin) -> None: ...
 
     async def drop_pass_pins(self, used_before: float) -> int: ...
+
+    # layouts
+
+    async def layouts(self, surface: Sha256) -> LayoutLearner | None:
+        """What is known of a surface, by its key."""
+        ...
+
+    async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
+        """The last writer wins: what a lost one had seen is seen again."""
+        ...

@@ -53,7 +53,15 @@ async def _first_schema(db: aiosqlite.Connection) -> None:
         await db.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema,)
+async def _layouts(db: aiosqlite.Connection) -> None:
+    await db.execute(
+        """CREATE TABLE layouts (
+            surface TEXT PRIMARY KEY,
+            learner TEXT NOT NULL) WITHOUT ROWID"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts)
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

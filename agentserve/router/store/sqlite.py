@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from agentserve.core.errors import StorageFailed
 from agentserve.core.events import Event
-from agentserve.core.plans import Piece
+from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, SessionStatus, TurnResult
 from agentserve.router.store.base import (
     EventDraft,
@@ -32,6 +32,7 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.migrations import migrate
+from agentserve.vision.layouts import LayoutLearner
 
 _PIECES: TypeAdapter[list[Piece]] = TypeAdapter(list[Piece])
 _OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
@@ -251,6 +252,19 @@ class SqliteStore:
         async with self._transaction() as db:
             cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
             return cursor.rowcount
+
+    # layouts
+
+    async def layouts(self, surface: Sha256) -> LayoutLearner | None:
+        rows = await self._rows("SELECT learner FROM layouts WHERE surface = ?", surface)
+        return LayoutLearner.model_validate_json(rows[0][0]) if rows else None
+
+    async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT OR REPLACE INTO layouts (surface, learner) VALUES (?, ?)",
+                (surface, learner.model_dump_json()),
+            )
 
     # plumbing
 

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 from playwright.async_api import Browser
 
-from agentserve.core.errors import InvalidRequest, Unavailable
+from agentserve.browser.launch import launch_browser
+from agentserve.core.errors import BrowserFailed, InvalidRequest, Unavailable
 from agentserve.nano.evaluate.episodes import Episode, Job, Played, plan
-from agentserve.nano.evaluate.players import oracle, random_clicks
-from agentserve.nano.evaluate.runner import play, play_all
+from agentserve.nano.evaluate.players import broken_off, oracle, random_clicks
+from agentserve.nano.evaluate.runner import ATTEMPTS, play, play_all
 
 PLAYERS = {"random": random_clicks, "oracle": oracle}
 NOTHING = Played(success=False, reward=0.0, end="max_turns", turns=0)
@@ -88,6 +89,43 @@ async def test_an_error_of_a_player_ends_all(browser: Browser) -> None:
         await play_all(browser, {"random": player}, jobs, keep, concurrency=3)
     assert [one.seed for one in episodes] == [0]
     assert set(cancelled) <= {2, 3}, "what did not begin never does"
+
+
+@pytest.mark.parametrize("fails", [1, ATTEMPTS])
+async def test_what_the_machinery_breaks_off_is_played_again(browser: Browser, fails: int) -> None:
+    begun = 0
+
+    async def player(stage, job, max_turns) -> Played:
+        nonlocal begun
+        begun += 1
+        if begun > fails:
+            return NOTHING
+        if begun == 1:
+            raise BrowserFailed("the page does not answer")
+        return broken_off(Unavailable("nobody is there"), turns=2)
+
+    episode = await play(browser, player, Job(task="click-test", seed=0, player="random"), None)
+    assert episode.attempts == begun == min(fails + 1, ATTEMPTS)
+    if fails == ATTEMPTS:
+        assert (episode.end, episode.success, episode.turns) == ("error", False, 2)
+        assert "nobody is there" in episode.message
+    else:
+        assert episode.end == "max_turns"
+
+
+async def test_without_a_browser_nothing_is_tried_again() -> None:
+    begun = 0
+
+    async def player(stage, job, max_turns) -> Played:
+        nonlocal begun
+        begun += 1
+        await gone.close()
+        return broken_off(BrowserFailed("the browser is gone"))
+
+    async with launch_browser() as gone:
+        with pytest.raises(BrowserFailed):
+            await play(gone, player, Job(task="click-test", seed=0, player="random"), None)
+    assert begun == 1
 
 
 async def test_an_unknown_task_is_refused(browser: Browser) -> None:

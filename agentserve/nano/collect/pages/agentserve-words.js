@@ -48,8 +48,7 @@
     random => random.of(BUTTONS),
     madeUp,
     random => String(random.below(random.of([10, 100, 1000, 100000]))),
-    random => ui_utils.alphanumericList[random.below(62)].repeat(1)
-      + random.of(ui_utils.alphanumericList) + random.of(ui_utils.alphanumericList),
+    random => random.of(ui_utils.alphanumericList) + random.of(ui_utils.alphanumericList) + random.of(ui_utils.alphanumericList),
   ];
 
   const word = random => {
@@ -140,7 +139,9 @@
   window.agentserveWords = seed => {
     const random = new Random(seed);
     const wrap = document.getElementById('wrap');
-    const wanted = 4 + random.below(16);
+    // MiniWoB++ writes at 10 px, and leaves its controls at the browser's 13.3 px
+    wrap.style.fontSize = `${random.below(2) ? 10 : 9 + random.next() * 5}px`;
+    const wanted = 5 + random.below(20);
     const things = Array.from({ length: wanted }, () => random.of(BAG)(random));
     wrap.replaceChildren(...things);
     const sizes = things.map(thing => thing.getBoundingClientRect());

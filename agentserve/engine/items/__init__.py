@@ -1,0 +1,1 @@
+"""Visual items in a prompt: their places, their identities, their tokens."""

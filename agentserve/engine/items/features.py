@@ -1,0 +1,111 @@
+"""In the scheduler's process: the embeddings of visual items and of sealed text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from agentserve.core.config import MIB
+from agentserve.engine import compat_items as compat
+from agentserve.engine.boot import boot_of
+from agentserve.engine.feature_cache import FeatureCache, checkpoint_revision, model_key
+from agentserve.engine.items.carried import Carried, carried_of
+
+
+def embed_items(
+    original: Callable[..., Any],
+    data_embedding_func: Callable[[list[Any]], Any],
+    embedding_items: list[Any],
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """AROUND mm_schedule.get_embedding_and_mask: where SGLang embeds the pictures of a batch.
+
+    A batch without visual items goes the stock way, untouched.
+    """
+    if any(carried_of(item) for item in embedding_items):
+        model = data_embedding_func.__self__  # the method get_image_feature of a model
+        known = worker_cache(compat.model_facts(model))
+        data_embedding_func = compat.replaced(
+            data_embedding_func, partial(item_features, data_embedding_func, model, known)
+        )
+    return original(data_embedding_func, embedding_items, *args, **kwargs)
+
+
+def item_features(
+    encoder: Callable[[list[Any]], Tensor], model: Any, known: FeatureCache, items: list[Any]
+) -> list[Tensor]:
+    """One tensor [kept tokens, hidden] for each item; SGLang keeps them under the items' hashes.
+
+    ``encoder`` is the model's own ``get_image_feature``.
+    """
+    carried = [carried_of(item) for item in items]
+    texts = [of is not None and of.token is not None for of in carried]
+    pictures = [(i, o) for i, o, text in zip(items, carried, texts, strict=True) if not text]
+    encoded = iter(encode(encoder, pictures, known, compat.device_of(model)))
+    tokens = [of.token for of in carried if of is not None and of.token is not None]
+    embedded = iter(compat.text_features(model, tokens))
+    features = []
+    for of, text in zip(carried, texts, strict=True):
+        feature = next(embedded if text else encoded)
+        if of is not None and of.kept is not None:
+            feature = feature[torch.tensor(of.kept, device=feature.device)]
+        features.append(feature)
+    return features
+
+
+def encode(
+    encoder: Callable[[list[Any]], Tensor],
+    pictures: list[tuple[Any, Carried | None]],
+    known: FeatureCache,
+    device: torch.device,
+) -> list[Tensor]:
+    """The encoder's output for each picture, [tokens, hidden] on ``device``, whatever is kept.
+
+    One call of the encoder for all items that ``known`` does not have, and for ordinary images.
+    """
+    features: dict[int, Tensor] = {}
+    for i, (_, of) in enumerate(pictures):
+        if of is not None and (found := known.get(_key(of))) is not None:
+            features[i] = found.to(device)
+    missing = [i for i in range(len(pictures)) if i not in features]
+    if missing:
+        items = [pictures[i][0] for i in missing]
+        whole = encoder(items)
+        patches = [int(item.image_grid_thw.prod()) for item in items]
+        merged = sum(patches) // whole.shape[0]
+        on_host = whole.cpu()
+        lengths = [count // merged for count in patches]
+        for i, feature, host in zip(
+            missing, whole.split(lengths), on_host.split(lengths), strict=True
+        ):
+            features[i] = feature
+            if (of := pictures[i][1]) is not None:
+                known.put(_key(of), host)
+    return [features[i] for i in range(len(pictures))]
+
+
+@cache
+def worker_cache(facts: compat.ModelFacts) -> FeatureCache:
+    """The feature cache of this process."""
+    boot = boot_of()
+    assert boot is not None, "the hooks run only with a boot"
+    config = boot.feature_cache
+    folder = Path(facts.path)
+    revision = checkpoint_revision(folder) if folder.is_dir() else facts.commit
+    return FeatureCache(
+        memory_bytes=config.memory_mb * MIB,
+        # without a revision nobody knows later which weights made an entry
+        folder=Path(config.folder) if config.folder and revision else None,
+        folder_bytes=config.folder_mb * MIB,
+        model_key=model_key(revision or "", facts.dtype, facts.device, facts.quantization),
+    )
+
+
+def _key(of: Carried) -> str:
+    return of.content.removeprefix("sha256:")

@@ -1,0 +1,199 @@
+"""In the HTTP server's process: from a request with visual items to what the scheduler runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from agentserve.core.errors import InvalidRequest
+from agentserve.core.families import family_of
+from agentserve.core.item_urls import PREFIX, ItemMeta, parse_item_url
+from agentserve.engine import compat_items as compat
+from agentserve.engine.items.carried import Carried
+from agentserve.engine.items.identity import (
+    item_embedding,
+    item_identity,
+    text_embedding,
+    text_identity,
+)
+from agentserve.engine.items.layout import (
+    Layout,
+    Picture,
+    SealedText,
+    Span,
+    lay_out,
+    picture_of,
+)
+
+_DEFAULT_MAX_NEW_TOKENS = 128
+"""SGLang's own, for a request that names none."""
+_REFUSED = {
+    "mm_hashes": "they would replace the items' identities",
+    "mm_content_hashes": "items are identified by their pixels",
+    "video_data": "a prompt has items and pictures only",
+    "audio_data": "a prompt has items and pictures only",
+    "session_params": "an SGLang session would give its later prompts other positions",
+}
+
+
+def refuse_unfit(manager: Any, request: Any) -> None:
+    """BEFORE TokenizerManager._tokenize_one_request: what items cannot be combined with.
+
+    Without it a model of another family would take an item for an ordinary picture.
+    """
+    sources = request.image_data
+    urls = map(compat.image_url, sources if isinstance(sources, list) else [sources])
+    if any(url is not None and url.startswith(PREFIX) for url in urls):
+        with compat.bad_request():
+            _check_family(manager.model_config.hf_config.architectures[0])
+            _check_request(request)
+
+
+async def process_items(
+    original: Callable[..., Awaitable[Any]],
+    processor: Any,
+    image_data: list[Any] | None,
+    input_text: str | list[int],
+    request_obj: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """AROUND QwenVLImageProcessor.process_mm_data_async.
+
+    A request without visual items goes the stock way, untouched.
+    """
+    with compat.bad_request():
+        urls = [compat.image_url(source) for source in image_data or ()]
+        metas = [None if url is None else parse_item_url(url) for url in urls]
+        if any(metas):
+            return await _process(processor, image_data, metas, input_text, request_obj)
+    return await original(processor, image_data, input_text, request_obj, *args, **kwargs)
+
+
+async def _process(
+    processor: Any,
+    sources: list[Any],
+    metas: Sequence[ItemMeta | None],
+    ids: str | list[int],
+    request: Any,
+) -> Any:
+    if isinstance(ids, str):
+        raise InvalidRequest(
+            "a prompt with visual items is sent as input_ids",
+            hint="text would be tokenised anew, and its anchors have no index",
+        )
+    facts = compat.processor_facts(processor)
+    pictures = [None if meta is None else picture_of(meta, facts.grid) for meta in metas]
+    # an item that may turn out to be an ordinary image is prepared as one: it then has its hash
+    stock = [i for i, picture in enumerate(pictures) if picture is None or _is_whole(picture)]
+    patches = dict(
+        zip(stock, await compat.image_patches(processor, _pick(sources, stock)), strict=True)
+    )
+    for i in stock:
+        rows, columns = patches[i].rows, patches[i].columns
+        if pictures[i] is None:
+            pictures[i] = Picture((rows, columns), (0, 0, rows, columns))
+    anchors = [anchor for meta in metas if meta is not None for anchor in meta.texts]
+    layout = lay_out(ids, facts.image_token, pictures, anchors)
+    _check_positions(layout, facts.max_position, request)
+    as_is = [
+        i
+        for i, (picture, span) in enumerate(zip(pictures, layout.spans, strict=True))
+        if picture.item
+        and not (span.ordinary and (patches[i].rows, patches[i].columns) == picture.screen)
+    ]
+    placed = await compat.image_patches(processor, _pick(sources, as_is), resize=False)
+    patches |= dict(zip(as_is, placed, strict=True))
+    items = [
+        (span.start, _item(patches[i], picture, span, i in as_is))
+        for i, (picture, span) in enumerate(zip(pictures, layout.spans, strict=True))
+    ]
+    items += [(text.index, _sealed_text(text)) for text in layout.sealed]
+    items.sort(key=lambda entry: entry[0])  # the model scatters embeddings in this order
+    return compat.processor_output(
+        processor, layout.ids, [item for _, item in items], layout.positions, layout.next_position
+    )
+
+
+def _item(patches: compat.Patches, picture: Picture, span: Span, placed: bool) -> Any:
+    item = compat.image_item(patches, span.start, span.end)
+    if picture.item:
+        carried = Carried(
+            content=patches.content,
+            screen=picture.screen,
+            box=picture.box,
+            base=span.base,
+            time=span.time,
+            kept=None if picture.kept is None else tuple(picture.kept.tolist()),
+            history=picture.seal and picture.seal.history,
+            epoch=picture.seal.epoch if picture.seal else 0,
+        )
+        item.model_specific_data |= carried.pack()
+    if placed:
+        compat.set_identity(
+            item,
+            identity=item_identity(patches.content, picture, span),
+            embedding=item_embedding(patches.content, picture),
+        )
+    return item
+
+
+def _sealed_text(text: SealedText) -> Any:
+    carried = Carried(
+        base=text.position,
+        time=text.position,
+        history=text.seal and text.seal.history,
+        epoch=text.seal.epoch if text.seal else 0,
+        token=text.token,
+    )
+    item = compat.text_item(text.index, carried.pack())
+    compat.set_identity(item, identity=text_identity(text), embedding=text_embedding(text))
+    return item
+
+
+def _is_whole(picture: Picture) -> bool:
+    """Whether the picture is an ordinary image, if it also lies where one would."""
+    whole = picture.box == (0, 0, *picture.screen)
+    return whole and picture.kept is None and picture.seal is None
+
+
+def _pick(sources: Sequence[Any], indices: Sequence[int]) -> list[Any]:
+    return [sources[i] for i in indices]
+
+
+def _check_family(architecture: str) -> None:
+    family = family_of(architecture)
+    if not family.mrope:
+        raise InvalidRequest(
+            f"the family {family.name} has no positions in rows and columns: no visual items",
+            hint="send ordinary pictures",
+        )
+
+
+def _check_request(request: Any) -> None:
+    for name, reason in _REFUSED.items():
+        if getattr(request, name, None):
+            raise InvalidRequest(f"{name} cannot be combined with visual items: {reason}")
+    n = _sampling(request).get("n", 1)
+    if n != 1:
+        raise InvalidRequest(f"n must be 1 with visual items, not {n}", hint="fork the session")
+
+
+def _check_positions(layout: Layout, limit: int, request: Any) -> None:
+    """The rotary embeddings are a table: beyond its end the scheduler would fail, not the request.
+
+    Positions can be ahead of the number of tokens, so SGLang's limit on these does not do.
+    """
+    new = _sampling(request).get("max_new_tokens", _DEFAULT_MAX_NEW_TOKENS)
+    if new is None:  # until the context is full
+        new = limit - len(layout.ids)
+    last = int(max(layout.positions.max(initial=0), layout.next_position + new))
+    if last >= limit:
+        raise InvalidRequest(
+            f"the prompt and {new} new tokens reach position {last}; the model ends at {limit}",
+            hint="restart the prompt with smaller positions, or ask for fewer tokens",
+        )
+
+
+def _sampling(request: Any) -> dict[str, Any]:
+    return getattr(request, "sampling_params", None) or {}
