@@ -127,7 +127,7 @@ async def _demo(options: DemoOptions) -> bool:
 
 
 def _facts(options: DemoOptions) -> list[tuple[str, str]]:
-    note = " (random weights: its agents act, but cannot succeed yet)"
+    note = " (8.7 million parameters, trained on MiniWoB++ pages only)"
     return [
         ("agentserve", __version__),
         ("model", options.model + (note if options.model == "nano" else "")),
@@ -200,7 +200,9 @@ def _tell(options: DemoOptions, view: DemoView, page: Path, ready_s: float, tota
         return
     out.print(view.table())
     if options.model == "nano":
-        out.print("nano has random weights: its agents act, but cannot succeed yet")
+        out.print(
+            "nano is a tiny model that knows MiniWoB++ pages only: it fails at the admin site"
+        )
     out.print(f"ready after {ready_s:.0f} s, done after {total_s:.0f} s")
     out.print(f"the runs as a page: {page}")
     out.print(f"their recordings:   {options.recordings}/")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,7 +109,7 @@ def _collect(plan: Plan, summary: Summary) -> None:
 
 def _tell(summary: Summary, as_json: bool) -> None:
     if as_json:
-        out.print_json(json.dumps({**asdict(summary), "per_second": _rate(summary)}))
+        out.print_json(json.dumps({**vars(summary), "per_second": _rate(summary)}))
         return
     table = Table("task", "screens", "with a step", "solved", "unsolved", "last error", box=None)
     for task in sorted(summary.by_task | summary.unsolved | dict.fromkeys(summary.failures, 0)):

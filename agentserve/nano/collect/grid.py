@@ -4,7 +4,8 @@
         await grid.deal(["click-test", "words", …])      # one a tile
         screens = await grid.round(first_seed)           # [(record, png), …], one a tile
 
-Every tile shows, pixel for pixel, what the product's own computer shows of that task and seed.
+Every tile shows, pixel for pixel, what the product's own computer shows of that task and seed (in
+areas that scroll, letters may differ by a shade).
 """
 
 from __future__ import annotations

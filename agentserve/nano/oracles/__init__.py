@@ -43,7 +43,7 @@ TASKS: tuple[str, ...] = (
     "scroll-text-2", "scroll-text", "sign-agreement",
     "email-inbox-noscroll", "email-inbox-delete", "email-inbox-important", "email-inbox-reply",
     "email-inbox-forward", "email-inbox-star-reply", "email-inbox", "search-engine", "phone-book",
-    "buy-ticket", "choose-date-easy", "use-autocomplete-nodelay",
+    "choose-date-easy", "use-autocomplete-nodelay",
 )  # fmt: skip
 """The tasks that have a policy, named as in MiniWoB++."""
 

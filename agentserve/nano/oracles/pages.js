@@ -1,4 +1,5 @@
-// Tasks that play on a small page of their own: mail, search results, a phone book, a shop.
+// Tasks that play on a small page of their own: mail, search results, a phone book; and lists that
+// open below a field.
 
 // --- mail ----------------------------------------------------------------------------------------
 
@@ -62,16 +63,7 @@ POLICIES['phone-book'] = goal => {
   return click(link, named('link', textOf(link)));
 };
 
-// --- choices that compare or open something ------------------------------------------------------
-
-POLICIES['buy-ticket'] = goal => {
-  const [, order, what] = /the (.+) (cost|duration)/.exec(goal);
-  const value = flight => Number(what === 'cost' ? one('[data-price]', flight).dataset.price
-    : one('[data-duration]', flight).dataset.duration);
-  const sign = order === 'cheapest' || order === 'shortest' ? 1 : -1;
-  const flights = all('#area .flight').sort((a, b) => sign * (value(a) - value(b)));
-  return button(one('button', flights[0]));
-};
+// --- lists that open below a field ---------------------------------------------------------------
 
 POLICIES['choose-date-easy'] = goal => {
   const [text, day] = /\d\d\/(\d\d)\/\d{4}/.exec(goal);

@@ -20,6 +20,8 @@ TASKS = (
 )  # fmt: skip
 """Fractions of pixels, focus, scroll areas, pictures, native controls: between them they have all
 that ever differed."""
+LEVELS = {"sign-agreement": 8}
+"""Of 255: letters in an area that scrolls are antialiased by where it lies in the window."""
 SEED = 10_300
 
 
@@ -52,7 +54,9 @@ async def test_a_tile_is_the_products_screen(
         assert stage.goal == record["goal"]
     with Image.open(io.BytesIO(expected)) as theirs, Image.open(io.BytesIO(png)) as ours:
         assert ours.size == (224, 280)
-        assert ImageChops.difference(theirs.convert("RGB"), ours.convert("RGB")).getbbox() is None
+        difference = ImageChops.difference(theirs.convert("RGB"), ours.convert("RGB"))
+    most = max(high for _, high in difference.getextrema())
+    assert most <= LEVELS.get(record["task"], 0)
 
 
 def test_every_round_shows_other_episodes(rounds: list[list[Screen]]) -> None:
