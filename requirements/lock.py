@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 LOCK = HERE / "cpu.txt"
 PYTHONS = ("3.11", "3.12", "3.13")  # those SGLang 0.5.23 has wheels for
 PLATFORM = "x86_64-manylinux_2_36"
-EXTRAS = ("engine", "browser", "train", "dev")
+EXTRAS = ("engine", "browser", "plot", "dev")
 UV = "uv>=0.9.8"
 
 # Left out of the lock. A reason each; "not imported" was read off sys.modules of all processes of

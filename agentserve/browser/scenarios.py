@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -148,13 +148,19 @@ def load_scenario(name: str, seed: int = 0, root: Path = BUNDLED) -> Scenario:
 
 @asynccontextmanager
 async def open_scenario(
-    browser: Browser, scenario: Scenario, *, settle_timeout_s: float = 5.0
+    browser: Browser,
+    scenario: Scenario,
+    *,
+    served: str | None = None,
+    settle_timeout_s: float = 5.0,
 ) -> AsyncIterator[Stage]:
     """Serve the scenario's pages, open a computer on them and prepare the task.
 
-    The pages reach nothing but themselves. Raises BrowserFailed when the page cannot be prepared.
+    ``served`` is where the scenario's folders are served already, if they are. The pages reach
+    nothing but themselves. Raises BrowserFailed when the page cannot be prepared.
     """
-    async with serve_pages(*scenario.folders) as base:
+    pages = nullcontext(served) if served is not None else serve_pages(*scenario.folders)
+    async with pages as base:
         url = f"{base}/{scenario.task.start}"
         async with open_computer(
             browser,

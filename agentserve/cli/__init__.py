@@ -8,7 +8,7 @@ import sys
 import typer
 
 from agentserve import __version__
-from agentserve.cli import demo, nano, replay, run, scenarios, serve, worker
+from agentserve.cli import bench, demo, nano, replay, run, scenarios, serve, worker
 from agentserve.cli.console import report_error
 from agentserve.core.errors import AgentServeError
 
@@ -45,6 +45,7 @@ app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.command("scenarios")(scenarios.scenarios)
 app.add_typer(nano.app, name="nano")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
+from agentserve.browser.policy import origin_of
 from agentserve.browser.runner import run_task
 from agentserve.browser.scenarios import Scenario, open_scenario
 from agentserve.browser.tasks import Check
@@ -19,7 +20,7 @@ from agentserve.core.config import RunConfig
 from agentserve.core.errors import UnknownProgram
 from agentserve.core.runs import RunObserver, RunSummary
 from agentserve.core.screens import Size
-from agentserve.core.sessions import SessionCreate, WorkerReport, WorkerState
+from agentserve.core.sessions import ScreenPolicy, SessionCreate, WorkerReport, WorkerState
 from agentserve.replay import Recorder, ScenarioRef
 
 
@@ -41,7 +42,7 @@ class Agent:
 
     program: str
     """Name, or path of the program's file."""
-    policy: str = "full"
+    screens: ScreenPolicy = ScreenPolicy()
     model: str | None = None
 
     @property
@@ -78,6 +79,7 @@ class _Opened:
     check: Check | None
     reference: ScenarioRef | None
     name: str
+    surface: str
 
 
 @asynccontextmanager
@@ -95,6 +97,7 @@ async def _open(
                 check=stage.check,
                 reference=ScenarioRef(name=target.name, seed=seed),
                 name=target.name,
+                surface=target.name,
             )
         return
     async with open_computer(
@@ -114,6 +117,7 @@ async def _open(
             check=None,
             reference=None,
             name=target.url,
+            surface=origin_of(target.url),
         )
 
 
@@ -142,7 +146,8 @@ async def run_agent(
                 model=agent.model,
                 viewport=opened.viewport,
                 scale=opened.scale,
-                policy=agent.policy,
+                surface=opened.surface[:200],
+                **agent.screens.model_dump(),
                 metadata={"run": opened.name[:1000]},
             )
         )

@@ -11,14 +11,17 @@ import typer
 from rich.markup import escape
 
 from agentserve.cli.console import err, out, run_until_signal
+from agentserve.cli.screens import Cell, Context, Policy, PositionsOption, words_of
 from agentserve.core.errors import AgentServeError, InvalidRequest
+from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate.episodes import BASELINES, HELD_OUT, PLAYERS
 
 if TYPE_CHECKING:
     from agentserve.nano.evaluate.episodes import PlayerName
     from agentserve.nano.evaluate.report import Report
 
-PROGRAM, POLICY, CONCURRENCY = "navigator", "current", 4
+PROGRAM, CONCURRENCY = "navigator", 4
+SCREENS = ScreenPolicy(policy="current")
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class EvaluateOptions:
     model: str | None
     router: str | None
     concurrency: int
-    policy: str
+    screens: ScreenPolicy
     program: str
     max_turns: int | None
     as_json: bool
@@ -54,12 +57,12 @@ class EvaluateOptions:
             ("model", self.model, None),
             ("router", self.router, None),
             ("concurrency", self.concurrency, CONCURRENCY),
-            ("policy", self.policy, POLICY),
             ("program", self.program, PROGRAM),
             ("max-turns", self.max_turns, None),
         ):
             if value != default:
                 words += [f"--{name}", str(value)]
+        words += words_of(self.screens, SCREENS)
         return shlex.join(words)
 
 
@@ -80,9 +83,10 @@ def evaluate(
     concurrency: Annotated[
         int, typer.Option(min=1, max=64, help="Episodes at once.")
     ] = CONCURRENCY,
-    policy: Annotated[
-        str, typer.Option(help="Earlier screens in the prompt: full, current, last:N.")
-    ] = POLICY,
+    policy: Policy = SCREENS.policy,
+    cell: Cell = None,
+    positions: PositionsOption = "turn",
+    vision_context: Context = "cell",
     program: Annotated[
         str, typer.Option(help="Program to run: a registered name, or the path of its file.")
     ] = PROGRAM,
@@ -118,7 +122,9 @@ def evaluate(
         model=model,
         router=router,
         concurrency=concurrency,
-        policy=policy,
+        screens=ScreenPolicy(
+            policy=policy, cell=cell, positions=positions, vision_context=vision_context
+        ),
         program=program,
         max_turns=max_turns,
         as_json=as_json,
@@ -202,7 +208,7 @@ def _tell(options: EvaluateOptions, report: Report) -> None:
     if options.as_json:
         out.print_json(report.model_dump_json(exclude={"episodes"}))
         return
-    out.print(rich_table(report.scores, f"{report.conditions.model}, {options.policy}"))
+    out.print(rich_table(report.scores, f"{report.conditions.model}, {options.screens.policy}"))
     out.print(f"{verdict(report.scores)}; run {report.scores.run}")
     if report.scores.errors:
         message = next(one.message for one in report.episodes if one.end == "error")

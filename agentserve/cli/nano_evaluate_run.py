@@ -43,7 +43,7 @@ class Found:
 
 async def run_evaluation(options: EvaluateOptions, found: Found) -> None:
     """Play what a log does not hold yet; all of it is in ``found`` then."""
-    agent = Agent(program=options.program, policy=options.policy)
+    agent = Agent(program=options.program, screens=options.screens)
     jobs = plan(options.tasks, options.episodes, options.players)
     async with (
         _router(options, agent.program_file()) as client,
@@ -59,7 +59,7 @@ async def run_evaluation(options: EvaluateOptions, found: Found) -> None:
             found.episodes += [one for one in log.episodes if one.job in planned]
         played = {episode.job for episode in found.episodes}
         players: dict[PlayerName, Player] = {
-            "trained": Trained(client, agent.name, agent.policy),
+            "trained": Trained(client, agent.name, agent.screens),
             "random": random_clicks,
             "oracle": oracle,
         }
@@ -150,7 +150,7 @@ async def _conditions(
         model_sha256=weights_sha256(Path(worker.model)),
         program=agent.name,
         program_sha256=programs.get(agent.name),
-        policy=agent.policy,
+        screens=agent.screens,
         max_turns=turns,
         versions={
             **package_versions(),

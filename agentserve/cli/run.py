@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, err, out, run_until_signal
+from agentserve.cli.screens import Cell, Context, Policy, PositionsOption
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import MAX_SIDE, Size
+from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
     from agentserve.browser.scenarios import Scenario
@@ -52,9 +54,10 @@ def run(
     allow: Annotated[
         list[str] | None, typer.Option(help="Further origin the model may go to; repeatable.")
     ] = None,
-    policy: Annotated[
-        str, typer.Option(help="Earlier screens in the prompt: full, current, last:N.")
-    ] = "full",
+    policy: Policy = "full",
+    cell: Cell = None,
+    positions: PositionsOption = "turn",
+    vision_context: Context = "cell",
     model: Annotated[str | None, typer.Option(help="Only workers of this model.")] = None,
     max_turns: Annotated[
         int | None, typer.Option(min=1, help="Most turns. (default: the scenario's, else 15)")
@@ -71,7 +74,10 @@ def run(
     """
     from agentserve.cli.agent import Agent
 
-    agent = Agent(program=program, policy=policy, model=model)
+    screens = ScreenPolicy(
+        policy=policy, cell=cell, positions=positions, vision_context=vision_context
+    )
+    agent = Agent(program=program, screens=screens, model=model)
     target = _target(scenario, seed, url, task, viewport, scale, tuple(allow or ()))
     turns = max_turns or getattr(target, "max_turns", _DEFAULT.max_turns)
     config = RunConfig(max_turns=turns, headed=headed)

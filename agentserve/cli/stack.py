@@ -174,6 +174,47 @@ async def local_stack(
             await asyncio.shield(asyncio.ensure_future(stack.close()))
 
 
+@asynccontextmanager
+async def local_worker(
+    options: StackOptions, status: Status = lambda _: None
+) -> AsyncIterator[str]:
+    """Start one worker without a router; its URL, when it is ready.
+
+    Raises Unavailable, with the end of the log, when it does not come up.
+    """
+    with tempfile.TemporaryDirectory(prefix="agentserve-") as data:
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        status(f"starting a worker ({options.model}); SGLang takes about a minute")
+        worker = await start_child(
+            "worker", _worker_arguments(options, port), Path(data) / "worker.log"
+        )
+        try:
+            async with asyncio.timeout(options.start_timeout_s), httpx.AsyncClient() as http:
+                while not await _answers(http, f"{url}/agentserve"):
+                    if not worker.running:
+                        raise Unavailable(
+                            f"the worker ended with exit code {worker.process.returncode} while "
+                            f"starting; the end of its log:\n{worker.tail()}"
+                        )
+                    await asyncio.sleep(POLL_S)
+            yield url
+        except TimeoutError:
+            raise Unavailable(
+                f"the worker was not ready after {options.start_timeout_s:.0f} s; the end of its "
+                f"log:\n{worker.tail()}"
+            ) from None
+        finally:
+            await asyncio.shield(asyncio.ensure_future(stop_child(worker)))
+
+
+async def _answers(http: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await http.get(url)).is_success
+    except httpx.HTTPError:
+        return False
+
+
 def _worker_arguments(options: StackOptions, port: int) -> list[str]:
     device = ["--device", options.device] if options.device else []
     return ["worker", "--model", options.model, "--port", str(port), *device]

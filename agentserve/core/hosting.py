@@ -40,6 +40,8 @@ class HostTurn(Wire):
     outcome: Outcome | None
     first: bool
     """True when the session has no turn yet: the program's ``begin`` runs before ``turn``."""
+    turn: int
+    """Counted from 0."""
     plan: Plan
     space: ScreenSpace
     family: str

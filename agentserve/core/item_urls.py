@@ -44,6 +44,36 @@ class TextAnchor(Wire):
     seal: Seal | None = None
 
 
+class ItemAfter(Wire):
+    """What becomes of a picture that stays in the cache."""
+
+    keep: str | None = None
+    """The whole keep set, in the raster of the item itself. None: all of its tokens."""
+    seal: Seal | None = None
+
+
+class After(Wire):
+    """What of a prompt stays in the cache once it is answered, and how later prompts name it.
+
+    Tokens only leave, none moves. The first kept token behind a removed one is sealed, and so is an
+    item that loses tokens of its own: their KV is what it was with the removed tokens in sight.
+    """
+
+    owner: Annotated[str, Field(min_length=1, max_length=200)]
+    """Whose prompt it is, an opaque id: what one owner's next prompt continues, no other's removal
+    takes away."""
+    kept: str
+    """Base64 of a bitmap over the prompt's ids as sent: which of them stay. A picture that keeps
+    some of its tokens stays."""
+    items: Annotated[list[ItemAfter], Field(max_length=4096)] = Field(default_factory=list)
+    """Of every picture that stays, in order."""
+    texts: Annotated[list[TextAnchor], Field(max_length=4096)] = Field(default_factory=list)
+    """The anchors of what is left; an index counts the ids that stay."""
+    forked: bool = False
+    """Whether another owner goes on from where this prompt began: what was in the cache before it
+    stays there, and what changes is copied."""
+
+
 class ItemMeta(Wire):
     """What the engine knows of an item besides its pixels; the fields of ``VisualItem``.
 
@@ -60,6 +90,8 @@ class ItemMeta(Wire):
     seal: Seal | None = None
     texts: Annotated[list[TextAnchor], Field(max_length=4096)] = Field(default_factory=list)
     """Anchors of the whole prompt's text. Any item may carry them; those of all items count."""
+    after: After | None = None
+    """Of the whole prompt, with its first item only. None: all of it stays."""
 
     @model_validator(mode="after")
     def _inside(self) -> ItemMeta:

@@ -36,9 +36,9 @@ class Seal(Wire):
     """
 
     history: Sha256
-    """Of everything the KV was computed under, the removed pieces included."""
-    epoch: Annotated[int, Field(ge=0)] = 0
-    """Counts rebuilds: KV that was computed from the live tokens alone starts a new one."""
+    """Of everything the KV was computed under, the removed pieces included. Of the session, not of
+    the cache: a cache that lost the KV computes it from the live tokens alone, and keeps the two
+    apart by itself."""
 
 
 class TextPiece(Wire):
@@ -120,6 +120,8 @@ class Plan(Wire):
     prior: list[Piece]
     screen: list[VisualItem]
     move: str | None = None
+    forked: bool = False
+    """Whether another session goes on from ``prior`` as well."""
     superseded: list[int] = Field(default_factory=list)
     """Which of ``prior`` (indices of visual items) lose tokens to ``screen``. They are in this
     prompt, and leave the cache once the turn is answered: see vision.settle."""

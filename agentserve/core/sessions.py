@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, field_validator
 
 from agentserve.core.actions import Action
 from agentserve.core.model import Wire
-from agentserve.core.plans import Sha256
+from agentserve.core.plans import Box, Sha256
 from agentserve.core.screens import ScreenSpace, Size
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -32,7 +32,20 @@ class Outcome(Wire):
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
-class SessionCreate(Wire):
+class ScreenPolicy(Wire):
+    """How a session's screens are sent, and which of them stay in the prompt."""
+
+    policy: Annotated[str, StringConstraints(max_length=50)] = "full"
+    """Which earlier screens a prompt keeps: ``full``, ``current``, ``last:N``,
+    ``interval:MIN:STEP`` or ``mosaic``. The next three fields are of ``mosaic`` only."""
+    cell: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Edge of the cells that are compared and sent, in model px: a multiple of the model's token
+    grid. Four tokens when left out; of a session with another policy None."""
+    positions: Positions = "turn"
+    vision_context: VisionContext = "cell"
+
+
+class SessionCreate(ScreenPolicy):
     """Body of ``POST /v1/sessions``."""
 
     program: Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -44,14 +57,12 @@ class SessionCreate(Wire):
     """The browser's viewport, in CSS px."""
     scale: Annotated[float, Field(gt=0, le=8)] = 1.0
     """Model px per CSS px; each side is then rounded to the model's token grid."""
-    policy: Annotated[str, StringConstraints(max_length=50)] = "full"
-    """Which earlier screens a prompt keeps: ``full``, ``current``, ``last:N``,
-    ``interval:MIN:STEP`` or ``mosaic``. The next three fields are of ``mosaic`` only."""
-    cell: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Edge of the cells that are compared and sent, in model px: a multiple of the model's token
-    grid. Four tokens when left out."""
-    positions: Positions = "turn"
-    vision_context: VisionContext = "cell"
+    surface: Annotated[str, StringConstraints(max_length=200)] = ""
+    """What the session looks at, such as the page's origin: a ``mosaic`` learns which of its cells
+    are static, and sends them first, so that sessions of one surface share them in the cache."""
+    parent: SessionId | None = None
+    """An idle session to go on from: the new one has its turns so far, and its next epoch. Program,
+    model, viewport, scale and the fields of the policy must be the parent's."""
     metadata: dict[str, str] = Field(default_factory=dict)
     timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """The session expires this long after its creation."""
@@ -94,6 +105,10 @@ class CallUsage(Wire):
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    freed_tokens: int = 0
+    """Slots freed once the call was answered: what newer parts of the screen had superseded."""
+    rebuilt: bool = False
+    """See TurnResult."""
 
 
 class Usage(Wire):
@@ -110,6 +125,12 @@ class Usage(Wire):
     """Computed anew, over all calls of the turn."""
     stored_prefix_tokens: int = 0
     """What a warm worker should have found: the earlier turns' tokens in this prompt."""
+    screen_tokens: int = 0
+    """Visual tokens of the whole screen, sent or not."""
+    sent_tokens: int = 0
+    """Visual tokens that this turn added to the prompt: of a ``mosaic``, of what changed."""
+    freed_tokens: int = 0
+    """Slots of the worker's KV cache that were freed once the turn was answered."""
     calls: list[CallUsage] = Field(default_factory=list)
 
     def plus(self, other: Usage) -> Usage:
@@ -130,7 +151,7 @@ class Timings(Wire):
     total_ms: float = 0.0
 
 
-class Session(Wire):
+class Session(ScreenPolicy):
     """A session as ``GET /v1/sessions/{id}`` shows it."""
 
     id: SessionId
@@ -138,11 +159,9 @@ class Session(Wire):
     program: str
     task: str
     model: str | None
-    policy: str
-    cell: int | None = None
-    """In model px; None for policies with whole screens."""
-    positions: Positions = "turn"
-    vision_context: VisionContext = "cell"
+    surface: str = ""
+    parent: SessionId | None = None
+    """The session that this one was forked from."""
     space: ScreenSpace
     """The viewport, and the screen in model px; a screenshot must have one of its sizes."""
     metadata: dict[str, str]
@@ -158,6 +177,22 @@ class Session(Wire):
     usage: Usage = Field(default_factory=Usage)
     """Sums over all turns."""
     warnings: list[str] = Field(default_factory=list)
+
+
+def creation_of(session: Session) -> SessionCreate:
+    """The request that makes a session like this one."""
+    return SessionCreate(
+        program=session.program,
+        task=session.task,
+        model=session.model,
+        viewport=session.space.css,
+        scale=session.space.scale,
+        surface=session.surface,
+        **session.model_dump(include=set(ScreenPolicy.model_fields)),
+        metadata=session.metadata,
+        timeout_s=session.timeout_s,
+        inactivity_timeout_s=session.inactivity_timeout_s,
+    )
 
 
 class SessionPage(Wire):
@@ -195,6 +230,19 @@ class TurnRequest(Wire):
     """What became of the last turn's action."""
 
 
+class SentRegion(Wire):
+    """A part of the screen that a turn sent."""
+
+    box: Box
+    """In model px."""
+    tokens: int
+    """Of it, in the prompt."""
+    full_tokens: int
+    """Those that all of the box has."""
+    shared: bool = False
+    """Static on its surface: other sessions have it in their prefix."""
+
+
 class InvalidAction(Wire):
     """The model's text was no action of the grammar. Send it back as the next turn's outcome."""
 
@@ -230,6 +278,13 @@ class TurnResult(Wire):
     """Of the bytes as they were sent."""
     move: str | None = None
     """Why the prompt does not extend the last turn's, when it does not."""
+    regions: list[SentRegion] = Field(default_factory=list)
+    """Of the policy ``mosaic``: what of the screen was sent."""
+    live_visual_tokens: int = 0
+    """Visual tokens that the session's next prompt begins with."""
+    rebuilt: bool = False
+    """Whether the worker computed live tokens anew whose KV had seen more: after a flush, an
+    eviction or a move. The answer may then differ from one on the KV as it was."""
     attempts: int = 1
     replayed: bool = False
     """True when a stored answer was returned."""

@@ -12,6 +12,8 @@ from agentserve.core.config import FeatureCacheConfig
 
 WORKER_VARIABLE = "AGENTSERVE_WORKER"
 """The Boot as JSON: set in the processes that run with the plugin."""
+CACHE = "agentserve"
+"""The prefix cache's name for ``--radix-cache-backend``, in every process with the plugin."""
 PARENT_VARIABLE = "AGENTSERVE_PARENT"
 """Process id of the parent with which a process of the worker must end."""
 

@@ -1,7 +1,8 @@
 """Every private name of SGLang that agentserve uses, in one place, with the signature it must have.
 
-Only this file and compat_items import sglang. SGLang promises none of these names, so they are
-checked before they are used; a release that changed one is refused with a line that names it.
+Only this file, compat_items and compat_eviction import sglang. SGLang promises none of these names,
+so they are checked before they are used; a release that changed one is refused with a line that
+names it.
 """
 
 from __future__ import annotations
@@ -48,8 +49,15 @@ class ServerFacts:
     page_size: int
     device: str
     tokenizer_json: str
+    cache: str | None = None
+    """The prefix cache's name; None for SGLang's own."""
 
 
+CACHE_TARGET = "sglang.srt.mem_cache.registry.register_radix_cache_backend"
+_TREE = "sglang.srt.mem_cache.unified_radix_cache.UnifiedRadixCache"
+_RUST = "sglang.srt.mem_cache.rust_tree_core.adapter.RustUnifiedTreeCore"
+_PYTHON = "sglang.srt.mem_cache.unified_cache.unified_tree_core.UnifiedTreeCore"
+_SLOTS = "sglang.srt.mem_cache.allocator.token.TokenToKVPoolAllocator"
 _QWEN_VL = "sglang.srt.multimodal.processors.qwen_vl.QwenVLImageProcessor"
 
 NAMES: tuple[Name, ...] = (
@@ -87,6 +95,43 @@ NAMES: tuple[Name, ...] = (
         "sglang.srt.managers.schedule_batch.MultimodalProcessorOutput.build_padded_input_ids",
         "(input_ids, mm_items)",
     ),
+    Name(
+        "sglang.srt.managers.schedule_batch.MultimodalDataItem.padding_sequence", "(self, length)"
+    ),
+    Name(CACHE_TARGET, "(name, factory)"),
+    Name("sglang.srt.mem_cache.registry.registered_radix_cache_backends", "()"),
+    Name("sglang.srt.mem_cache.registry.create_unified_radix_cache", "(ctx, *, cache_class=None)"),
+    Name("sglang.srt.mem_cache.registry.default_radix_cache_factory", "(ctx)"),
+    Name(f"{_TREE}.reset", "(self)"),
+    Name(f"{_TREE}.match_prefix", "(self, params)"),
+    Name(f"{_TREE}.checkpoint", "(self, req, *, up_to, **kwargs)"),
+    Name(f"{_TREE}.lock", "(self, node_id, skip_lock_components=())"),
+    Name(f"{_TREE}.unlock", "(self, lock)"),
+    Name(f"{_TREE}.evict", "(self, params)"),
+    Name(f"{_TREE}.protected_size", "(self)"),
+    Name(f"{_TREE}._apply_eviction_result", "(self, result)"),
+    *(
+        Name(f"{core}.{method}", signature)
+        for core in (_RUST, _PYTHON)
+        for method, signature in (
+            ("collect_path_info", "(self, end_node_ids)"),
+            ("evict_device_leaf", "(self, node_id, is_write_back)"),
+        )
+    ),
+    Name(f"{_SLOTS}.alloc", "(self, need_size)"),
+    Name(f"{_SLOTS}.free", "(self, free_index)"),
+    Name(
+        "sglang.srt.mem_cache.memory_pool.move_kv_cache_native",
+        "(k_buffer, v_buffer, tgt_loc, src_loc)",
+    ),
+    Name(
+        "sglang.srt.mem_cache.radix_cache.RadixKey",
+        "(token_ids, extra_key=None, is_bigram=False, limit=None, cache_salt=None)",
+    ),
+    Name("sglang.srt.mem_cache.common.release_kv_cache", "(req, tree_cache, *, checkpoint)"),
+    Name("sglang.srt.runtime_context.get_memory", "()"),
+    Name("sglang.srt.runtime_context.get_spec", "()"),
+    Name("sglang.srt.runtime_context.get_disagg", "()"),
     Name("sglang.srt.runtime_context.get_model", "()"),
     Name("sglang.srt.runtime_context.get_schedule", "()", server_only=True),
     Name("sglang.srt.runtime_context.get_device", "()", server_only=True),
@@ -135,6 +180,12 @@ def register_hook(target: str, kind: str, function: Callable[..., Any]) -> None:
     HookRegistry.register(target, function, HookType(kind))
 
 
+def register_cache(name: str, factory: Callable[[Any], Any]) -> None:
+    """Let ``--radix-cache-backend`` take ``name``; once in a process that loads plugins twice."""
+    if name not in resolve("sglang.srt.mem_cache.registry.registered_radix_cache_backends")():
+        resolve(CACHE_TARGET)(name, factory)
+
+
 def is_hooked(target: str, function: Callable[..., Any]) -> bool:
     """Whether a call of ``target`` reaches ``function``.
 
@@ -160,7 +211,7 @@ def server_facts(state: Any) -> ServerFacts:
 
     Raises EngineMismatch when the state is built differently, or the tokenizer is not a fast one.
     """
-    from sglang.srt.runtime_context import get_device, get_schedule
+    from sglang.srt.runtime_context import get_device, get_memory, get_schedule
 
     manager = state.tokenizer_manager
     try:
@@ -173,6 +224,7 @@ def server_facts(state: Any) -> ServerFacts:
             page_size=get_schedule().page_size,
             device=get_device().device,
             tokenizer_json=_tokenizer_json(manager.tokenizer),
+            cache=get_memory().radix_cache_backend,
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise EngineMismatch(

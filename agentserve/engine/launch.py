@@ -19,7 +19,7 @@ from typing import Literal, NoReturn
 
 from agentserve.core.config import WORKER_PORT, FeatureCacheConfig
 from agentserve.core.errors import EngineMismatch, InvalidRequest
-from agentserve.engine.boot import PARENT_VARIABLE, WORKER_VARIABLE, Boot
+from agentserve.engine.boot import CACHE, PARENT_VARIABLE, WORKER_VARIABLE, Boot
 from agentserve.engine.cpu import cpu_arguments, cpu_environment
 
 Device = Literal["cpu", "cuda"]
@@ -81,6 +81,8 @@ def worker_command(
     if options.served_model_name:
         command += ["--served-model-name", options.served_model_name]
     command += _ARGUMENTS
+    if options.plugin:
+        command += ["--radix-cache-backend", CACHE]
     command += cpu_arguments() if device == "cpu" else ["--device", "cuda"]
     return [*command, *options.sglang_arguments], env
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from agentserve.core.errors import EngineMismatch
-from agentserve.engine.boot import boot_of
+from agentserve.engine.boot import CACHE, boot_of
 
 EXIT_MISMATCH = 3
 
@@ -46,9 +46,10 @@ def add_routes(_: None, state: Any) -> None:
         facts = compat.server_facts(state)
     except EngineMismatch as error:
         _stop(error)
-    report = worker_report(
-        boot, facts, compat.SGLANG_VERSION, [(hook.target, hook.kind) for hook in HOOKS]
-    )
+    hooks = [(hook.target, hook.kind) for hook in HOOKS]
+    if facts.cache == CACHE:
+        hooks.append((compat.CACHE_TARGET, "register"))
+    report = worker_report(boot, facts, compat.SGLANG_VERSION, hooks)
     compat.http_app().include_router(report_routes(report, facts.tokenizer_json))
 
 
@@ -76,6 +77,21 @@ def embed_items(*args: Any, **kwargs: Any) -> Any:
     from agentserve.engine.items import features
 
     return features.embed_items(*args, **kwargs)
+
+
+def add_outcome(*args: Any, **kwargs: Any) -> None:
+    """AROUND TokenizerManager.update_request_meta_info."""
+    from agentserve.engine.eviction import outcome
+
+    outcome.add_outcome(*args, **kwargs)
+
+
+def evicting_cache(context: Any) -> Any:
+    """The prefix cache that ``--radix-cache-backend agentserve`` stands for."""
+    from agentserve.engine import compat_eviction
+    from agentserve.engine.eviction.cache import EvictingCache
+
+    return compat_eviction.build(context, EvictingCache)
 
 
 HOOKS: tuple[Hook, ...] = (
@@ -107,6 +123,13 @@ HOOKS: tuple[Hook, ...] = (
         server_only=True,
     ),
     Hook(
+        "sglang.srt.managers.tokenizer_manager.TokenizerManager.update_request_meta_info",
+        "around",
+        add_outcome,
+        "(self, meta_info, state, customized_info, index, finish_reason)",
+        server_only=True,
+    ),
+    Hook(
         "sglang.srt.managers.mm_schedule.get_embedding_and_mask",
         "around",
         embed_items,
@@ -132,6 +155,7 @@ def register() -> None:
         _stop(error)
     for hook in _here(HOOKS):
         compat.register_hook(hook.target, hook.kind, hook.function)
+    compat.register_cache(CACHE, evicting_cache)
 
 
 def verify_hooks() -> None:

@@ -128,11 +128,11 @@ class SessionBackend(BaseBackend):
         extra: dict[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """Send one prompt a tail: the prompt so far with the tail behind it."""
-        ids, blobs = self._prompt.call_input()
-        prompts = [ids + tail for tail in tails]
-        pictures = [self._images[blob] for blob in blobs]
-        if (metas := self._prompt.metas()) is not None:
-            pictures = [item_url(meta, png) for meta, png in zip(metas, pictures, strict=True)]
+        prompt = self._prompt.call_input()
+        prompts = [prompt.ids + tail for tail in tails]
+        pictures = [self._images[blob] for blob in prompt.blobs]
+        if prompt.metas is not None:
+            pictures = list(map(item_url, prompt.metas, pictures))
         images = [pictures] * len(tails)
         single = len(tails) == 1
         body: dict[str, Any] = {
@@ -140,21 +140,26 @@ class SessionBackend(BaseBackend):
             "sampling_params": options,
             **(extra or {}),
         }
-        if blobs:
+        if pictures:
             body["image_data"] = images[0] if single else images
         answers = self._worker.generate(body)
         self._count(answers)
+        self._prompt.answered()
         return answers
 
     def _count(self, answers: list[dict[str, Any]]) -> None:
-        self.calls.extend(
-            CallUsage(
-                prompt_tokens=a["meta_info"]["prompt_tokens"],
-                cached_tokens=a["meta_info"]["cached_tokens"],
-                completion_tokens=a["meta_info"]["completion_tokens"],
-            )
-            for a in answers
-        )
+        self.calls.extend(_usage(answer["meta_info"]) for answer in answers)
+
+
+def _usage(meta: dict[str, Any]) -> CallUsage:
+    of_cache = meta.get("agentserve") or {}  # only of calls with parts of a screen
+    return CallUsage(
+        prompt_tokens=meta["prompt_tokens"],
+        cached_tokens=meta["cached_tokens"],
+        completion_tokens=meta["completion_tokens"],
+        freed_tokens=of_cache.get("freed", 0),
+        rebuilt=of_cache.get("rebuilt", False),
+    )
 
 
 def _tail_logprobs(answer: dict[str, Any], tail: list[int]) -> list[list[Any]]:

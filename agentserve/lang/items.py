@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentserve.core.item_urls import ItemMeta, TextAnchor
+import numpy as np
+
+from agentserve.core.item_urls import After, ItemAfter, ItemMeta, TextAnchor, keep_set
 from agentserve.core.plans import Piece, Seal, TextPiece, VisualItem
 
 
@@ -65,3 +67,65 @@ def engine_form(
     if metas:
         metas[0] = metas[0].model_copy(update={"texts": form.anchors})
     return form.ids, metas
+
+
+def after_form(
+    pieces: Sequence[Piece],
+    settled: Sequence[Piece],
+    image_id: int,
+    grid: int,
+    *,
+    owner: str,
+    forked: bool,
+) -> After | None:
+    """What of the prompt ``pieces`` stays in the cache once it is answered: ``settled``, which is
+    the same with some items smaller or gone. None when all of it stays as it is. ``owner`` and
+    ``forked`` as in After."""
+    if list(pieces) == list(settled):
+        return None
+    ids, _ = engine_form(pieces, image_id, grid)
+    _, metas = engine_form(settled, image_id, grid)
+    stays = _stays(pieces, settled)
+    return After(
+        kept=keep_set(np.flatnonzero(stays), len(ids)),
+        items=[ItemAfter(keep=meta.keep, seal=meta.seal) for meta in metas],
+        texts=metas[0].texts if metas else [],
+        owner=owner,
+        forked=forked,
+    )
+
+
+def _stays(pieces: Sequence[Piece], settled: Sequence[Piece]) -> list[bool]:
+    """For each id of the prompt whether it stays. The markers around a screen stay as long as any
+    part of the screen does."""
+    left = [item for item in settled if isinstance(item, VisualItem)]
+    parts: dict[int, bool] = {}  # by index in pieces; of two equal parts the later one stays
+    for index in reversed(range(len(pieces))):
+        piece = pieces[index]
+        if isinstance(piece, VisualItem):
+            parts[index] = bool(left) and _same(piece, left[-1])
+            if parts[index]:
+                left.pop()
+    assert not left, "what stays is part of what was sent"
+
+    stays: list[bool] = []
+    for index, piece in enumerate(pieces):
+        if isinstance(piece, TextPiece):
+            stays += [True] * len(piece.ids)
+            continue
+        if piece.begin:
+            end = next(i for i in range(index, len(pieces)) if _ends(pieces[i]))
+            screen_stays = any(parts[i] for i in range(index, end + 1))
+        stays += [screen_stays] * len(piece.begin)
+        stays.append(parts[index])
+        stays += [screen_stays] * len(piece.end)
+    return stays
+
+
+def _same(piece: VisualItem, settled: VisualItem) -> bool:
+    names = ("turn", "box", "base", "time", "blob")
+    return all(getattr(piece, name) == getattr(settled, name) for name in names)
+
+
+def _ends(piece: Piece) -> bool:
+    return isinstance(piece, VisualItem) and bool(piece.end)

@@ -18,13 +18,27 @@ prompt: text continues behind the whole screen, however little of it was sent.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from agentserve.core.families import Family
 from agentserve.core.item_urls import ItemMeta
 from agentserve.core.plans import Piece, TextPiece, VisualItem, next_position
-from agentserve.lang.items import engine_form
+from agentserve.lang.items import after_form, engine_form
 from agentserve.lang.tokenizer import SessionTokenizer
+from agentserve.vision.settle import settle
+
+
+@dataclass(frozen=True)
+class CallInput:
+    """A prompt as a worker gets it."""
+
+    ids: list[int]
+    """One image token for each picture."""
+    blobs: list[str]
+    """Of the pictures, in order."""
+    metas: list[ItemMeta] | None = None
+    """What the engine is told of each picture of a mosaic. None: they are ordinary ones."""
 
 
 class Prompt:
@@ -36,10 +50,14 @@ class Prompt:
         tokenizer: SessionTokenizer,
         family: Family,
         *,
-        mosaic: bool = False,
+        mosaic_of: str | None = None,
+        forked: bool = False,
     ) -> None:
-        """``mosaic``: the pieces get positions. Raises WorkerRefused when the tokenizer lacks the
-        family's special tokens."""
+        """``mosaic_of``: a session whose pieces have positions, and which evicts what newer parts
+        of its screen cover; ``forked``: another one goes on from ``prior`` as well.
+
+        Raises WorkerRefused when the tokenizer lacks the family's special tokens.
+        """
         self.tokenizer = tokenizer
         self.family = family
         self._image_id = tokenizer.special_id(family.image_token)
@@ -53,7 +71,10 @@ class Prompt:
         self._plain = ""
         """Text not tokenised yet: neighbouring strings of a program are tokenised as one."""
         self._end_due = self._ends_open(prior)
-        self._position = next_position(prior, family.grid) if mosaic else None
+        self._owner = mosaic_of
+        self._forked = forked
+        self._answered = False
+        self._position = next_position(prior, family.grid) if mosaic_of else None
         """Of the next text token, once the text piece in the making is closed."""
 
     def text(self, value: str) -> None:
@@ -94,26 +115,42 @@ class Prompt:
         self._close_run()
         return list(self._new)
 
-    def call_input(self) -> tuple[list[int], list[str]]:
-        """What a call sends now: the ids, one image token for each item, and the items' blobs."""
+    def call_input(self) -> CallInput:
+        """What a call sends now.
+
+        In a mosaic, what this turn's screen covers is in the first call's prompt and leaves the
+        cache with its answer (see vision.settle): later calls of the turn go on without it.
+        """
         self._close_message()
+        pieces = [*self._prior, *self.pieces()]
+        if self._owner is None:
+            return self._plain_input(pieces)
+        grid = self.family.grid
+        settled = settle(pieces, grid)
+        if self._answered:
+            pieces = settled
+        ids, metas = engine_form(pieces, self._image_id, grid)
+        after = after_form(
+            pieces, settled, self._image_id, grid, owner=self._owner, forked=self._forked
+        )
+        if after is not None:
+            metas[0] = metas[0].model_copy(update={"after": after})
+        return CallInput(ids, [p.blob for p in pieces if isinstance(p, VisualItem)], metas)
+
+    def answered(self) -> None:
+        """The worker has answered a call with the prompt so far."""
+        self._answered = True
+
+    def _plain_input(self, pieces: list[Piece]) -> CallInput:
         ids: list[int] = []
         blobs: list[str] = []
-        for piece in [*self._prior, *self.pieces()]:
+        for piece in pieces:
             if isinstance(piece, TextPiece):
                 ids.extend(piece.ids)
             else:
                 ids.extend([*piece.begin, self._image_id, *piece.end])
                 blobs.append(piece.blob)
-        return ids, blobs
-
-    def metas(self) -> list[ItemMeta] | None:
-        """What the engine is told of each picture of ``call_input``. None outside a mosaic, where
-        pictures are ordinary ones."""
-        if self._position is None:
-            return None
-        pieces = [*self._prior, *self.pieces()]
-        return engine_form(pieces, self._image_id, self.family.grid)[1]
+        return CallInput(ids, blobs)
 
     def _parts(self, items: tuple[VisualItem, ...]) -> None:
         """Give the parts of a screen their markers and positions. What the plan left open, their

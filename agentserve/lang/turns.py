@@ -51,7 +51,11 @@ class TurnRunner:
         worker = WorkerClient(self.http, turn.worker_url, deadline)
         tokenizer = self.tokenizers.get(turn.tokenizer_sha256, worker.tokenizer_json)
         prompt = Prompt(
-            turn.plan.prior, tokenizer, family_named(turn.family), mosaic=turn.plan.mosaic
+            turn.plan.prior,
+            tokenizer,
+            family_named(turn.family),
+            mosaic_of=turn.session_id if turn.plan.mosaic else None,
+            forked=turn.plan.forked,
         )
         backend = SessionBackend(worker, prompt, self._images(turn.plan), turn.max_turn_tokens)
         executor = SessionExecutor(backend, prompt)
@@ -90,7 +94,7 @@ def feedback(outcome: Outcome | None) -> str:
 
 def _execute(program: Program, turn: HostTurn, state: ProgramState) -> None:
     items = tuple(turn.plan.screen)
-    view = ScreenView(space=turn.space, items=items, turn=items[0].turn if items else 0)
+    view = ScreenView(space=turn.space, items=items, turn=turn.turn)
     try:
         if turn.first:
             program.begin.func(state, task=turn.task, **program.begin.bind_arguments)

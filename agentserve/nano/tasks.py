@@ -2,12 +2,10 @@
 
 SINGLE_TURN = (
     "click-test", "click-test-2", "click-button", "click-link", "click-dialog", "click-dialog-2",
-    "click-tab", "click-color", "click-widget", "focus-text", "focus-text-2", "grid-coordinate",
-    "identify-shape",
+    "click-tab", "click-color", "click-widget", "focus-text", "focus-text-2",
 )  # fmt: skip
 MULTI_TURN = (
-    "enter-text", "enter-text-2", "enter-password", "login-user", "click-option",
-    "click-checkboxes", "click-button-sequence", "click-collapsible", "simple-arithmetic",
-    "read-table",
+    "enter-text", "enter-password", "login-user", "click-option", "click-checkboxes",
+    "click-button-sequence",
 )  # fmt: skip
 TRAINED = SINGLE_TURN + MULTI_TURN

@@ -7,6 +7,7 @@ letter it can see on the screen.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -38,6 +39,7 @@ def build_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def words() -> list[str]:
+@cache
+def words() -> tuple[str, ...]:
     """The words that are one token, each with and without a space before it."""
-    return (Path(__file__).parent / "words.txt").read_text(encoding="ascii").split()
+    return tuple((Path(__file__).parent / "words.txt").read_text(encoding="ascii").split())

@@ -23,7 +23,7 @@ from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.screens import ScreenSpace
-from agentserve.core.sessions import Session, SessionCreate, SessionId, WorkerReport
+from agentserve.core.sessions import SessionCreate, SessionId, WorkerReport
 
 SCHEMA_VERSION = 1
 
@@ -98,18 +98,3 @@ LINE_ADAPTER: TypeAdapter[StepLine | EndLine] = TypeAdapter(Line)
 def screenshot_entry(sha256: str) -> str:
     """Entry of a screenshot, relative to the recording. ``sha256`` must be a checked Sha256."""
     return f"{SCREENSHOTS}/{sha256}.png"
-
-
-def creation_of(session: Session) -> SessionCreate:
-    """The request that makes a session like this one."""
-    return SessionCreate(
-        program=session.program,
-        task=session.task,
-        model=session.model,
-        viewport=session.space.css,
-        scale=session.space.scale,
-        policy=session.policy,
-        metadata=session.metadata,
-        timeout_s=session.timeout_s,
-        inactivity_timeout_s=session.inactivity_timeout_s,
-    )

@@ -10,8 +10,8 @@ from pathlib import Path
 from agentserve import __version__
 from agentserve.core.errors import RecordingError
 from agentserve.core.runs import RunSummary, Step
-from agentserve.core.sessions import Session, WorkerReport
-from agentserve.replay.format import EndLine, Meta, ScenarioRef, StepLine, creation_of
+from agentserve.core.sessions import Session, WorkerReport, creation_of
+from agentserve.replay.format import EndLine, Meta, ScenarioRef, StepLine
 from agentserve.replay.writer import RecordingWriter
 
 

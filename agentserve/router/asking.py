@@ -58,14 +58,20 @@ def plan_turn(
         tokens=session.space.visual_tokens,
         turn=session.turns,
     )
-    budget = prompt_budget(
+    budget = turn_budget(record, ask, worker, max_turn_tokens)
+    return plan_prompt(parse_policy(session.policy), held, [item], budget)
+
+
+def turn_budget(record: SessionRecord, ask: TurnAsk, worker: Worker, max_turn_tokens: int) -> int:
+    """Tokens that a turn's plan may take in the worker's context. May be zero or less."""
+    session = record.session
+    return prompt_budget(
         worker,
         max_turn_tokens,
         session.task if session.turns == 0 else "",
         ask.instruction or "",
         ask.outcome.message if ask.outcome else "",
     )
-    return plan_prompt(parse_policy(session.policy), held, [item], budget)
 
 
 def host_turn(
@@ -85,6 +91,7 @@ def host_turn(
         instruction=instruction,
         outcome=ask.outcome,
         first=first,
+        turn=session.turns,
         plan=plan,
         space=session.space,
         family=record.binding.family,

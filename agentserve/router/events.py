@@ -23,8 +23,14 @@ class EventLog:
         self._store = store
         self._followers: dict[str, set[asyncio.Event]] = {}
 
-    async def create(self, record: SessionRecord, events: Sequence[EventDraft]) -> None:
-        await self._store.create(record, events)
+    async def create(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft],
+        parent: SessionRecord | None = None,
+    ) -> None:
+        """See Store.create."""
+        await self._store.create(record, events, parent)
 
     async def update(
         self, record: SessionRecord, *events: EventDraft, turn: TurnRecord | None = None

@@ -140,6 +140,10 @@ class HostPool:
             await self._wait(lambda: self._programs is not None, START_TIMEOUT_S, _no_host)
         return self.known_programs
 
+    def program_sha256(self, name: str) -> str:
+        """Of a registered program's source, as the hosts reported it last."""
+        return next(p.sha256 for p in self.known_programs.programs if p.name == name)
+
     async def check_program(self, name: str) -> None:
         """Raises UnknownProgram, with the list of known ones."""
         listed = await self.programs()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentserve.core.actions import action_to_css, parse_action
 from agentserve.core.errors import BadAction
 from agentserve.core.hosting import HostAnswer
-from agentserve.core.plans import Plan
+from agentserve.core.plans import Piece, Plan, VisualItem
 from agentserve.core.sessions import (
     InvalidAction,
+    SentRegion,
     Timings,
     TurnResult,
     Usage,
@@ -23,12 +26,17 @@ def turn_result(
     shot: Screenshot,
     plan: Plan,
     answer: HostAnswer,
+    after: Sequence[Piece],
     worker: Worker,
     timings: Timings,
     attempts: int,
 ) -> TurnResult:
-    """The answer to the client: the action in both spaces, or why it is none, and the usage."""
+    """The answer to the client: the action in both spaces, or why it is none, and the usage.
+
+    ``after`` is what the next prompt begins with.
+    """
     session = record.session
+    grid = session.space.grid
     action = model_action = invalid = None
     if answer.action_text is not None:
         try:
@@ -54,11 +62,23 @@ def turn_result(
             completion_tokens=sum(call.completion_tokens for call in answer.calls),
             prefilled_tokens=sum(c.prompt_tokens - c.cached_tokens for c in answer.calls),
             stored_prefix_tokens=plan.prior_tokens,
+            screen_tokens=session.space.visual_tokens,
+            sent_tokens=sum(item.tokens for item in plan.screen),
+            freed_tokens=sum(call.freed_tokens for call in answer.calls),
             calls=answer.calls,
         ),
         timings=timings,
         worker=WorkerRef(id=worker.id, boot_id=worker.boot_id),
         screenshot=shot.sha256,
         move=plan.move,
+        regions=[_region(item, grid) for item in plan.screen if item.box is not None],
+        live_visual_tokens=sum(p.tokens for p in after if isinstance(p, VisualItem)),
+        rebuilt=any(call.rebuilt for call in answer.calls),
         attempts=attempts,
     )
+
+
+def _region(item: VisualItem, grid: int) -> SentRegion:
+    assert item.box is not None
+    full = (item.box.width // grid) * (item.box.height // grid)
+    return SentRegion(box=item.box, tokens=item.tokens, full_tokens=full, shared=item.shared)

@@ -15,9 +15,11 @@ from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
+from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import SqliteStore, Store
+from agentserve.router.surfaces import Surfaces
 from agentserve.router.turns import Turns
 from agentserve.router.workers import WorkerRegistry
 
@@ -60,7 +62,8 @@ async def running_services(
             sessions = Sessions(
                 store, events, registry, hosts, metrics, max_turn_tokens=config.max_turn_tokens
             )
-            turns = Turns(config, store, events, sessions, registry, hosts, blobs, metrics)
+            planner = Planner(store, blobs, Surfaces(store, hosts), config.max_turn_tokens)
+            turns = Turns(config, store, events, sessions, registry, hosts, blobs, planner, metrics)
             passing = Passing(store, sessions, registry)
             reaper = Reaper(store, sessions, registry)
             await sessions.recover()

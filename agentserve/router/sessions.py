@@ -8,18 +8,27 @@ import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from agentserve.core.errors import InvalidRequest, NoWorker, SessionClosed, UnknownSession
+from agentserve.core.errors import (
+    InvalidRequest,
+    NoWorker,
+    SessionClosed,
+    TurnInProgress,
+    UnknownSession,
+)
 from agentserve.core.events import EventType
 from agentserve.core.families import family_named
 from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
     Pin,
+    ScreenPolicy,
     Session,
     SessionCreate,
     SessionPage,
     SessionStatus,
+    Usage,
     Worker,
+    creation_of,
 )
 from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
@@ -33,6 +42,13 @@ from agentserve.vision.policies import MARKER_TOKENS, check_policy, parse_policy
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2.0
 _BATCH = 100
+
+
+_INHERITED = ("program", "model", "viewport", "scale", "surface", *ScreenPolicy.model_fields)
+
+
+def _new_id() -> str:
+    return "s_" + secrets.token_urlsafe(16)
 
 
 def now() -> datetime:
@@ -104,25 +120,23 @@ class Sessions:
     async def create(self, create: SessionCreate) -> Session:
         """Check everything, place the session on a worker and store it.
 
-        Raises InvalidRequest, UnknownProgram, NoWorker, HostLost.
+        Raises InvalidRequest, UnknownProgram, NoWorker, HostLost; of a fork also what ``open``
+        raises of its parent, and TurnInProgress.
         """
         policy = parse_policy(create.policy)
         for name in ("timeout_s", "inactivity_timeout_s"):
             if (value := getattr(create, name)) > MAX_TIMEOUT_S:
                 raise InvalidRequest(f"{name} is at most {MAX_TIMEOUT_S:g} seconds, got {value:g}")
+        if create.parent is not None:
+            return await self._fork(create, create.parent)
         await self._hosts.check_program(create.program)
-        session_id = "s_" + secrets.token_urlsafe(16)
+        session_id = _new_id()
         async with self._placing:
             worker = await self._pick(session_id, Need(model=create.model))
             binding = binding_of(worker)
             assert binding is not None
             family = family_named(binding.family)
             cell = check_policy(policy, family, create.cell)
-            if policy.mosaic:
-                # plans exist (vision.mosaic), turns do not send them yet: refused before any state
-                raise InvalidRequest(
-                    "the policy mosaic is not served yet", hint="choose current or full"
-                )
             space = screen_space(create.viewport, create.scale, family.grid)
             self._check_fits(space, create, worker)
             created = now()
@@ -145,6 +159,44 @@ class Sessions:
                 ],
             )
         return session
+
+    async def _fork(self, create: SessionCreate, parent_id: str) -> Session:
+        """A second continuation of an idle session, on the worker that holds its prefix."""
+        while True:
+            parent, _ = await self.place(await self.open(parent_id))
+            check_fork(create, parent.session)
+            if parent.session.status is not SessionStatus.IDLE:
+                raise TurnInProgress(
+                    f"a turn of session {parent_id} is running: it cannot be forked now",
+                    hint="wait for its answer",
+                )
+            created = now()
+            assert parent.session.pin is not None
+            session = parent.session.model_copy(
+                update={
+                    **create.model_dump(
+                        include={"parent", "task", "metadata", "timeout_s", "inactivity_timeout_s"}
+                    ),
+                    "id": _new_id(),
+                    "created_at": created,
+                    "expires_at": created + timedelta(seconds=create.timeout_s),
+                    "last_active_at": created,
+                    "pin": parent.session.pin.model_copy(update={"generation": 1}),
+                    "usage": Usage(),
+                }
+            )
+            events = [
+                EventDraft(
+                    EventType.SESSION_CREATED, {"program": create.program, "parent": parent_id}
+                ),
+                EventDraft(EventType.PIN_PLACED, _pin_data(session.pin)),
+            ]
+            record = parent.model_copy(update={"session": session, "version": 0})
+            try:
+                await self._events.create(record, events, parent)
+            except VersionConflict:  # a turn of the parent has begun meanwhile
+                continue
+            return session
 
     async def release(self, session_id: str) -> Session:
         """Close a session; releasing a closed one again changes nothing."""
@@ -275,6 +327,18 @@ class Sessions:
                 return await self._events.update(change(record), event)
             except VersionConflict:
                 continue
+
+
+def check_fork(create: SessionCreate, parent: Session) -> None:
+    """Raises InvalidRequest when a fork asks for something else than what its parent is."""
+    same = creation_of(parent)
+    for name in _INHERITED:
+        value, expected = getattr(create, name), getattr(same, name)
+        if value != expected and (name, value) not in (("cell", None), ("model", None)):
+            raise InvalidRequest(
+                f"{name} is {value!r}; that of the parent {parent.id} is {expected!r}",
+                hint="a fork continues its parent's prompt: send the same values",
+            )
 
 
 def no_worker(workers: list[Worker], need: Need) -> NoWorker:

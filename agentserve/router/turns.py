@@ -22,18 +22,19 @@ from agentserve.core.errors import (
     WorkerLost,
 )
 from agentserve.core.events import EventType
-from agentserve.core.plans import Plan, VisualItem, num_tokens
+from agentserve.core.plans import Piece, VisualItem, num_tokens
 from agentserve.core.sessions import (
     SessionStatus,
     Timings,
     TurnResult,
     Worker,
 )
-from agentserve.router.asking import TurnAsk, host_turn, plan_turn, turn_key
+from agentserve.router.asking import TurnAsk, host_turn, turn_key
 from agentserve.router.blobs import BlobStore
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
+from agentserve.router.planning import Planner
 from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions, now
 from agentserve.router.store import EventDraft, SessionRecord, Store, TurnRecord, VersionConflict
@@ -80,6 +81,7 @@ class Turns:
         registry: WorkerRegistry,
         hosts: HostPool,
         blobs: BlobStore,
+        planner: Planner,
         metrics: Metrics,
     ) -> None:
         self._config = config
@@ -89,6 +91,7 @@ class Turns:
         self._registry = registry
         self._hosts = hosts
         self._blobs = blobs
+        self._planner = planner
         self._metrics = metrics
         self._tasks = Tasks()
         self._decodes = asyncio.Semaphore(MAX_DECODES)
@@ -216,7 +219,6 @@ class Turns:
     async def _run(
         self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
     ) -> TurnResult:
-        session_id = record.session.id
         try:
             blob = await self._blobs.put(shot.model_image)
             if blob != shot.sha256:
@@ -228,19 +230,12 @@ class Turns:
             while True:
                 attempts += 1
                 record, worker = await self._sessions.place(record, frozenset(lost))
-                plan = plan_turn(
-                    record,
-                    ask,
-                    blob,
-                    await self._store.transcript(session_id),
-                    worker,
-                    self._config.max_turn_tokens,
-                )
+                planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
                 try:
                     queued_ms = clock.lap()
                     with self._registry.busy(worker.id):
                         answer = await self._hosts.turn(
-                            host_turn(record, ask, plan, worker, self._config)
+                            host_turn(record, ask, planned.plan, worker, self._config)
                         )
                     break
                 except (WorkerLost, HostLost) as error:
@@ -252,13 +247,19 @@ class Turns:
             timings = Timings(
                 queue_ms=queued_ms, plan_ms=plan_ms, program_ms=program_ms, total_ms=clock.total()
             )
-            result = turn_result(record, shot, plan, answer, worker, timings, attempts)
-            await self._complete(record, TurnRecord(result.epoch, key, result, answer.pieces), plan)
+            held = await asyncio.to_thread(planned.held, answer.pieces)
+            after = held.pieces if held else [*planned.plan.prior, *answer.pieces]
+            result = turn_result(
+                record, shot, planned.plan, answer, after, worker, timings, attempts
+            )
+            turn = TurnRecord(result.epoch, key, result, answer.pieces, held)
+            await self._complete(record, turn, after)
         except BaseException as error:
             # Cancellation included (release, shutdown): the session must not stay running.
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
+        await self._planner.learn(record, planned)
         return result
 
     async def _retry(
@@ -283,10 +284,10 @@ class Turns:
         self._metrics.turn_retries.labels(error.code).inc()
         return record
 
-    async def _complete(self, record: SessionRecord, turn: TurnRecord, plan: Plan) -> None:
+    async def _complete(self, record: SessionRecord, turn: TurnRecord, after: list[Piece]) -> None:
         result = turn.result
-        held = num_tokens(plan.prior) + num_tokens(list(turn.pieces))
-        screens = [p.turn for p in [*plan.prior, *plan.screen] if isinstance(p, VisualItem)]
+        held = num_tokens(after)
+        screens = [p.turn for p in after if isinstance(p, VisualItem)]
         data = result.model_dump(
             mode="json", include={"turn", "epoch", "action", "invalid", "usage", "timings", "move"}
         )
@@ -302,7 +303,7 @@ class Turns:
                 turns=result.turn + 1,
                 pin=pin,
                 usage=session.usage.plus(result.usage),
-            ).model_copy(update={"oldest_screen": min(screens)})
+            ).model_copy(update={"oldest_screen": min(screens, default=result.turn + 1)})
             try:
                 event = EventDraft(EventType.TURN_COMPLETED, data)
                 await self._events.update(done, event, turn=turn)

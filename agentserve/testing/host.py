@@ -129,7 +129,7 @@ class ScriptedHost:
             raise WorkerRefused(f"the worker answered {answer.status_code}: {answer.text[:200]}")
         result = answer.json()
         meta = result["meta_info"]
-        usage = CallUsage(**{name: meta[name] for name in CallUsage.model_fields})
+        usage = CallUsage(**{name: meta[name] for name in CallUsage.model_fields if name in meta})
         return _answer(turn, result["text"], [usage])
 
 

@@ -12,6 +12,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.item_urls import (
     MAX_META,
     PREFIX,
+    After,
+    ItemAfter,
     ItemMeta,
     TextAnchor,
     item_url,
@@ -22,7 +24,7 @@ from agentserve.core.item_urls import (
 from agentserve.core.plans import Box, Seal
 from agentserve.core.screens import Size
 
-SEAL = Seal(history="ab" * 32, epoch=2)
+SEAL = Seal(history="ab" * 32)
 META = ItemMeta(
     screen=Size(width=224, height=280),
     box=Box(x=28, y=56, width=84, height=56),
@@ -56,6 +58,17 @@ def test_what_goes_in_comes_out():
     assert parse_item_url(item_url(small, png())) == small
 
 
+def test_what_stays_after_the_answer_comes_along():
+    after = After(
+        owner="s-1",
+        kept="qA==",
+        items=[ItemAfter(keep="gA==", seal=SEAL), ItemAfter()],
+        texts=[TextAnchor(index=1, position=4, seal=SEAL)],
+    )
+    meta = META.model_copy(update={"after": after})
+    assert parse_item_url(item_url(meta, png())) == meta
+
+
 def test_the_pixels_are_where_every_reader_of_data_urls_looks():
     _, encoded = item_url(META, png()).split(",", 1)
     assert encoded == png()
@@ -79,8 +92,10 @@ def test_other_urls_are_no_items(other: str):
         (url(fields(screen={"width": 84, "height": 280})), "not inside the screen"),
         (url(fields(screen={"width": 10**6, "height": 280})), "screen.width: Input should be less"),
         (url(fields(box={"x": 0, "y": 0, "width": 0, "height": 28})), "box.width"),
-        (url(fields(seal={"history": "zz", "epoch": 0})), "seal.history: String should match"),
+        (url(fields(seal={"history": "zz"})), "seal.history: String should match"),
         (url(fields(texts=[{"index": 0}] * 5000)), "texts: List should have at most"),
+        (url(fields(after={"kept": "gA=="})), "after.owner: Field required"),
+        (url(fields(after={"owner": "", "kept": "gA=="})), "after.owner: String should have at"),
         (url([]), "as a whole"),
         (f"{PREFIX}%%;base64,{png()}", "not base64"),
         (f"{PREFIX}{base64.b64encode(b'{').decode()};base64,{png()}", "Invalid JSON"),

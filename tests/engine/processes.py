@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,18 +46,24 @@ class OwnWorker:
         raise AssertionError(f"the worker is not ready:\n{self.log.read_text()[-3000:]}")
 
 
-def start_worker(folder: Path, model: Path | None = None, **options: object) -> OwnWorker:
+def start_worker(
+    folder: Path,
+    model: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    **options: object,
+) -> OwnWorker:
     """Start a worker on the CPU, of the nano model if none is given, without waiting for it;
-    ``options`` as in WorkerOptions."""
+    ``environment`` comes on top of this process's, ``options`` as in WorkerOptions."""
     port = free_port()
-    command, environment = worker_command(
-        WorkerOptions(str(model or nano_path()), device="cpu", port=port, **options)
+    command, whole = worker_command(
+        WorkerOptions(str(model or nano_path()), device="cpu", port=port, **options),
+        {**os.environ, **(environment or {})},
     )
     log = folder / f"worker-{port}.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
             command,
-            env=environment,
+            env=whole,
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,

@@ -60,6 +60,16 @@ def test_the_users_arguments_win(model):
     assert environment["OMP_NUM_THREADS"] == "7"
 
 
+def test_the_prefix_cache_is_the_plugins_unless_another_is_asked_for(model):
+    option = "--radix-cache-backend"
+    command, _ = worker_command(WorkerOptions(model, device="cpu"), {})
+    assert value_of(command, option) == "agentserve"
+    other = WorkerOptions(model, device="cpu", sglang_arguments=(option, "mine"))
+    assert value_of(worker_command(other, {})[0], option) == "mine"
+    stock, _ = worker_command(WorkerOptions(model, device="cpu", plugin=False), {})
+    assert option not in stock
+
+
 def test_every_start_is_a_fresh_boot(model):
     options = WorkerOptions(model, device="cpu")
     _, first = worker_command(options, {})

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from agentserve.core.families import family_of
 from agentserve.core.sessions import WorkerReport
 from agentserve.engine.boot import Boot
-from agentserve.engine.compat import SGLANG_VERSION, ServerFacts
+from agentserve.engine.compat import CACHE_TARGET, SGLANG_VERSION, ServerFacts
 from agentserve.engine.plugin import HOOKS
 from agentserve.engine.report import report_routes, worker_report
 
@@ -48,7 +48,8 @@ async def test_a_real_worker_reports_itself(workers: list[str]):
     assert first.tokenizer_sha256 == second.tokenizer_sha256
     assert hashlib.sha256(tokenizer.content).hexdigest() == first.tokenizer_sha256
     assert first.sglang_version == SGLANG_VERSION
-    assert [(hook.target, hook.kind) for hook in first.hooks] == [(h.target, h.kind) for h in HOOKS]
+    hooks = [*((hook.target, hook.kind) for hook in HOOKS), (CACHE_TARGET, "register")]
+    assert [(hook.target, hook.kind) for hook in first.hooks] == hooks
     assert family_of(first.architecture).grid == 28
     assert (first.served_model_name, first.device, first.page_size) == ("nano", "cpu", 1)
     assert first.context_length == 32_768

@@ -185,6 +185,7 @@ def make_turn(picture) -> Callable[..., HostTurn]:
             "instruction": "" if prior else "Press OK",
             "outcome": None,
             "first": not prior,
+            "turn": number,
             "plan": Plan(prior=prior or [], screen=[item.model_copy(update={"turn": number})]),
             "space": SPACE,
             "family": "qwen2_5_vl",

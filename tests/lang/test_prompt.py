@@ -18,7 +18,7 @@ def item(turn: int) -> VisualItem:
 @pytest.fixture
 def new_prompt(tokenizer: SessionTokenizer, family: Family):
     def make(prior: list[Piece] | None = None, *, mosaic: bool = False) -> Prompt:
-        return Prompt(prior or [], tokenizer, family, mosaic=mosaic)
+        return Prompt(prior or [], tokenizer, family, mosaic_of="s_1" if mosaic else None)
 
     return make
 
@@ -49,7 +49,8 @@ def one_turn(prompt: Prompt, number: int, answer: str) -> list[Piece]:
 def test_a_turn_as_the_worker_sees_it(new_prompt, written) -> None:
     prompt = new_prompt()
     pieces = one_turn(prompt, 0, "back")
-    ids, blobs = prompt.call_input()
+    sent = prompt.call_input()
+    ids, blobs = sent.ids, sent.blobs
     assert written(ids) == (
         "<|im_start|>system\nRules<|im_end|>\n"
         "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Go<|im_end|>\n"
@@ -65,12 +66,13 @@ def test_a_turn_as_the_worker_sees_it(new_prompt, written) -> None:
 def test_a_turn_resumes_at_the_same_ids(new_prompt, written, tokenizer) -> None:
     first = new_prompt()
     prior = one_turn(first, 0, "back")
-    before, _ = new_prompt(prior).call_input()
+    before = new_prompt(prior).call_input().ids
     end = tokenizer.encode_markers("<|im_end|>\n")
     assert written(before).endswith("back<|im_end|>\n")
     second = new_prompt(prior)
     one_turn(second, 1, "wait 1")
-    ids, blobs = second.call_input()
+    sent = second.call_input()
+    ids, blobs = sent.ids, sent.blobs
     assert ids[: len(before)] == before
     assert before[-len(end) :] == end
     assert written(ids).count("<|im_end|>") == 5
@@ -82,7 +84,7 @@ def test_a_prior_without_open_message_gets_no_end(new_prompt, written) -> None:
     prompt.text("Plain ")
     resumed = new_prompt(prompt.pieces())
     resumed.text("text")
-    assert written(resumed.call_input()[0]) == "Plain text"
+    assert written(resumed.call_input().ids) == "Plain text"
 
 
 def test_text_cannot_feign_a_message_or_a_picture(new_prompt, written, tokenizer) -> None:
@@ -90,12 +92,13 @@ def test_text_cannot_feign_a_message_or_a_picture(new_prompt, written, tokenizer
     prompt = new_prompt()
     prompt.begin_message("user")
     prompt.text(attack)
-    ids, blobs = prompt.call_input()
+    sent = prompt.call_input()
+    ids, blobs = sent.ids, sent.blobs
     assert [i for i in ids if i in tokenizer.special_ids] == [tokenizer.special_id("<|im_start|>")]
     assert blobs == []
     resumed = new_prompt(prompt.pieces())
     resumed.begin_message("assistant")
-    assert written(resumed.call_input()[0]) == (
+    assert written(resumed.call_input().ids) == (
         f"<|im_start|>user\n{attack}<|im_end|>\n<|im_start|>assistant\n"
     )
 
@@ -115,7 +118,7 @@ def test_how_a_program_splits_its_text_changes_nothing(new_prompt, parts: list[s
 def test_items_stand_in_order_each_with_its_markers(new_prompt, written) -> None:
     prompt = new_prompt()
     prompt.screen((item(0), item(1)))
-    assert written(prompt.call_input()[0]) == "<|vision_start|><|image_pad|><|vision_end|>" * 2
+    assert written(prompt.call_input().ids) == "<|vision_start|><|image_pad|><|vision_end|>" * 2
     assert [piece.blob for piece in prompt.pieces()] == [item(0).blob, item(1).blob]
 
 
@@ -212,7 +215,7 @@ def test_parts_of_a_screen_stand_within_one_pair_of_markers(new_prompt, written)
     prompt = new_prompt(mosaic=True)
     prompt.text("See")
     prompt.screen((mosaic_item(0), mosaic_item(0, 56), mosaic_item(0)))
-    assert written(prompt.call_input()[0]) == "See<|vision_start|>" + "<|image_pad|>" * 3 + (
+    assert written(prompt.call_input().ids) == "See<|vision_start|>" + "<|image_pad|>" * 3 + (
         "<|vision_end|>"
     )
     parts = prompt.pieces()[1:]
@@ -288,11 +291,12 @@ def _ends(pieces: list[Piece]) -> list[int]:
 
 
 def test_the_engine_is_told_of_parts_only(new_prompt) -> None:
-    assert new_prompt().metas() is None
+    assert new_prompt().call_input().metas is None
     prompt = new_prompt(mosaic=True)
     mosaic_turn(prompt, 0, (mosaic_item(0), mosaic_item(0, 56)))
-    ids, blobs = prompt.call_input()
-    metas = prompt.metas()
+    sent = prompt.call_input()
+    ids, blobs = sent.ids, sent.blobs
+    metas = sent.metas
     assert [meta.box.x for meta in metas] == [0, 56] and len(blobs) == 2
     image_id = prompt.tokenizer.special_id("<|image_pad|>")
     assert engine_form(prompt.pieces(), image_id, 28) == (ids, metas)

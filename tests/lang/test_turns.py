@@ -15,12 +15,13 @@ from agentserve.core.errors import (
     WorkerLost,
     WorkerRefused,
 )
-from agentserve.core.item_urls import parse_item_url
+from agentserve.core.item_urls import After, kept_tokens, parse_item_url
 from agentserve.core.plans import Box, Plan, TextPiece, VisualItem, next_position
 from agentserve.core.sessions import Outcome
 from agentserve.lang.turns import feedback
 from agentserve.lang.worker import Deadline
 
+THINK_AND_ACT = "s += sgl.user(screen(view)) + sgl.assistant(sgl.gen('thought') + action(view))"
 ACT = "s += sgl.user(screen(view)) + sgl.assistant(action(view))"
 
 
@@ -49,7 +50,7 @@ def test_a_turn_that_acts(write_program, run, scripted, tokenizer) -> None:
 def test_a_mosaic_goes_on_where_it_ended_and_tells_the_engine(
     write_program, run, scripted, picture
 ) -> None:
-    write_program(ACT)
+    write_program(THINK_AND_ACT)
     whole = picture(0)
     box = Box(x=0, y=0, width=whole.size.width, height=whole.size.height)
     part = whole.model_copy(update={"screen": whole.size, "box": box})
@@ -60,9 +61,24 @@ def test_a_mosaic_goes_on_where_it_ended_and_tells_the_engine(
     ends = [next_position([piece], 28) for piece in [*first.pieces, *second.pieces]]
     starts = [piece.position for piece in [*first.pieces, *second.pieces]]
     assert starts == [0, *ends[:-1]]
-    metas = [parse_item_url(url) for url in scripted.requests[1]["image_data"]]
+    request = scripted.requests[2]
+    metas = [parse_item_url(url) for url in request["image_data"]]
     bases = [piece.base for piece in (first.pieces[1], second.pieces[1])]
     assert [meta.base for meta in metas] == bases
+    # the covered screen leaves with its markers once the first call is answered …
+    after = metas[0].after
+    gone = sorted(set(range(len(request["input_ids"]))) - set(_kept(after, request)))
+    start = len(first.pieces[0].ids)
+    assert gone == [start, start + 1, start + 2] and after.owner == "s_test"
+    # … so that the second call goes on without it, under the seals that were told before
+    later = [parse_item_url(url) for url in scripted.requests[-1]["image_data"]]
+    assert [meta.base for meta in later] == bases[1:]
+    assert later[0].after is None and later[0].texts[: len(after.texts)] == after.texts
+    assert any(anchor.seal for anchor in after.texts)
+
+
+def _kept(after: After, request: dict) -> list[int]:
+    return list(kept_tokens(after.kept, len(request["input_ids"])))
 
 
 def test_what_a_call_sends(write_program, run, scripted, tokenizer, blobs) -> None:

@@ -58,7 +58,6 @@ async def test_a_program_that_is_not_registered_is_refused_with_the_list(rig: Ri
     [
         ({"policy": "some"}, "unknown policy 'some'"),
         ({"policy": "mosaic", "cell": 100}, "100 px is no multiple"),
-        ({"policy": "mosaic"}, "not served yet"),
         ({"timeout_s": 90_000}, "timeout_s is at most 86400"),
         ({"inactivity_timeout_s": 1e9}, "inactivity_timeout_s is at most"),
         ({"viewport": Size(width=8192, height=8192)}, "limit is 8192 px a side"),

@@ -164,11 +164,13 @@ async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     await opened.close()
     with sqlite3.connect(path) as db:
         db.execute("DROP TABLE layouts")
+        db.execute("DROP TABLE held")
         db.execute("PRAGMA user_version = 1")
     db.close()
     opened = await SqliteStore.open(path)
     assert (await opened.get("s_1")).session.cell is None
     await opened.put_layouts("a" * 64, LayoutLearner())
+    assert await opened.held("s_1") is None
     await opened.close()
 
 

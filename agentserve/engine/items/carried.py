@@ -28,8 +28,7 @@ class Carried:
     kept: tuple[int, ...] | None = None
     """Indices of the tokens that are in the sequence. None: all."""
     history: str | None = None
-    """The seal's, like ``epoch``. None: not sealed."""
-    epoch: int = 0
+    """The seal's. None: not sealed."""
     token: int | None = None
 
     def pack(self) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def _kept(picture: Picture) -> list[int] | None:
     return None if picture.kept is None else picture.kept.tolist()
 
 
-def _sealed(seal: Seal | None) -> list[Any] | None:
-    return None if seal is None else [seal.history, seal.epoch]
+def _sealed(seal: Seal | None) -> str | None:
+    return None if seal is None else seal.history
 
 
 def _digest(*parts: Any) -> bytes:

@@ -7,8 +7,9 @@ from typing import Any
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.families import family_of
-from agentserve.core.item_urls import PREFIX, ItemMeta, parse_item_url
+from agentserve.core.item_urls import PREFIX, After, ItemMeta, parse_item_url
 from agentserve.engine import compat_items as compat
+from agentserve.engine.eviction.change import plan_change
 from agentserve.engine.items.carried import Carried
 from agentserve.engine.items.identity import (
     item_embedding,
@@ -99,15 +100,21 @@ async def _process(
     as_is = [
         i
         for i, (picture, span) in enumerate(zip(pictures, layout.spans, strict=True))
-        if picture.item
-        and not (span.ordinary and (patches[i].rows, patches[i].columns) == picture.screen)
+        if not _is_ordinary(patches.get(i), picture, span)
     ]
     placed = await compat.image_patches(processor, _pick(sources, as_is), resize=False)
     patches |= dict(zip(as_is, placed, strict=True))
     items = [
-        (span.start, _item(patches[i], picture, span, i in as_is))
+        (span.start, _item(patches[i], picture, span))
         for i, (picture, span) in enumerate(zip(pictures, layout.spans, strict=True))
     ]
+    if (after := _after(metas)) is not None:
+
+        def identify(i: int, picture: Picture, span: Span) -> bytes | None:
+            return _identity(patches[i], picture, span)
+
+        change = plan_change(after, ids, facts.image_token, pictures, layout, identify)
+        items[0][1].model_specific_data |= change.pack()
     items += [(text.index, _sealed_text(text)) for text in layout.sealed]
     items.sort(key=lambda entry: entry[0])  # the model scatters embeddings in this order
     return compat.processor_output(
@@ -115,7 +122,7 @@ async def _process(
     )
 
 
-def _item(patches: compat.Patches, picture: Picture, span: Span, placed: bool) -> Any:
+def _item(patches: compat.Patches, picture: Picture, span: Span) -> Any:
     item = compat.image_item(patches, span.start, span.end)
     if picture.item:
         carried = Carried(
@@ -126,16 +133,38 @@ def _item(patches: compat.Patches, picture: Picture, span: Span, placed: bool) -
             time=span.time,
             kept=None if picture.kept is None else tuple(picture.kept.tolist()),
             history=picture.seal and picture.seal.history,
-            epoch=picture.seal.epoch if picture.seal else 0,
         )
         item.model_specific_data |= carried.pack()
-    if placed:
+    identity = _identity(patches, picture, span)
+    if identity is not None:
         compat.set_identity(
-            item,
-            identity=item_identity(patches.content, picture, span),
-            embedding=item_embedding(patches.content, picture),
+            item, identity=identity, embedding=item_embedding(patches.content, picture)
         )
     return item
+
+
+def _identity(patches: compat.Patches, picture: Picture, span: Span) -> bytes | None:
+    """None: it is an ordinary image, and has that's hash."""
+    if _is_ordinary(patches, picture, span):
+        return None
+    return item_identity(patches.content, picture, span)
+
+
+def _is_ordinary(patches: compat.Patches | None, picture: Picture, span: Span) -> bool:
+    """Whether nothing tells a picture from an ordinary image; ``patches`` are those of one."""
+    if not picture.item:
+        return True
+    if patches is None or not span.ordinary:
+        return False
+    return (patches.rows, patches.columns) == picture.screen
+
+
+def _after(metas: Sequence[ItemMeta | None]) -> After | None:
+    """What becomes of the prompt; it comes with the first item."""
+    afters = [meta.after for meta in metas if meta is not None]
+    if any(after is not None for after in afters[1:]):
+        raise InvalidRequest("what stays after the answer is told with the first item only")
+    return afters[0]
 
 
 def _sealed_text(text: SealedText) -> Any:
@@ -143,7 +172,6 @@ def _sealed_text(text: SealedText) -> Any:
         base=text.position,
         time=text.position,
         history=text.seal and text.seal.history,
-        epoch=text.seal.epoch if text.seal else 0,
         token=text.token,
     )
     item = compat.text_item(text.index, carried.pack())

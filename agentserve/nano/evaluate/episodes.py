@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agentserve.core.model import Wire
 from agentserve.core.runs import EndReason
-from agentserve.core.sessions import Usage
+from agentserve.core.sessions import ScreenPolicy, Usage
 
 HELD_OUT = 10_000
 """Seeds below it are for evaluation: nothing is ever trained on them."""
@@ -69,7 +69,7 @@ class Conditions(Wire):
     """Of its weights; None when they do not lie on this machine."""
     program: str
     program_sha256: str | None
-    policy: str
+    screens: ScreenPolicy
     max_turns: int | None
     """None: each scenario's own."""
     versions: dict[str, str]

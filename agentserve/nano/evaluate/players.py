@@ -17,7 +17,7 @@ from agentserve.core.config import RunConfig
 from agentserve.core.errors import AgentServeError, BrowserFailed
 from agentserve.core.runs import EndReason, RunSummary, Step
 from agentserve.core.screens import screen_space
-from agentserve.core.sessions import Session, SessionCreate, Usage
+from agentserve.core.sessions import ScreenPolicy, Session, SessionCreate, Usage
 from agentserve.nano.evaluate.episodes import Job, Played
 from agentserve.nano.oracles import next_step, to_action
 from agentserve.nano.recipe import GRID
@@ -33,7 +33,7 @@ class Trained:
 
     client: RouterClient
     program: str
-    policy: str
+    screens: ScreenPolicy
 
     async def __call__(self, stage: Stage, job: Job, max_turns: int) -> Played:
         """Raises what creating a session raises: Unavailable, UnknownProgram, InvalidRequest."""
@@ -43,7 +43,8 @@ class Trained:
                 task=stage.goal,
                 viewport=stage.scenario.viewport,
                 scale=stage.scenario.scale,
-                policy=self.policy,
+                surface=stage.scenario.name,
+                **self.screens.model_dump(),
                 metadata={"run": stage.scenario.name, "seed": str(job.seed)},
             )
         )

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from playwright.async_api import Browser
 
+from agentserve.browser.miniwob import html_folder
+from agentserve.browser.pages import serve_pages
 from agentserve.browser.scenarios import load_scenario, open_scenario
 from agentserve.core.errors import BrowserFailed
 from agentserve.nano.evaluate.episodes import Episode, Job, PlayerName
@@ -34,20 +36,23 @@ async def play_all(
     """
     waiting = iter(jobs)
 
-    async def lane() -> None:
+    async def lane(served: str) -> None:
         for job in waiting:
-            on_episode(await play(browser, players[job.player], job, max_turns))
+            on_episode(await play(browser, served, players[job.player], job, max_turns))
 
     try:
-        async with asyncio.TaskGroup() as group:
+        async with serve_pages(html_folder()) as served, asyncio.TaskGroup() as group:
             for _ in range(concurrency):
-                group.create_task(lane())
+                group.create_task(lane(served))
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
 
 
-async def play(browser: Browser, player: Player, job: Job, max_turns: int | None) -> Episode:
-    """Play one episode; what the machinery breaks off is played again, ATTEMPTS times in all.
+async def play(
+    browser: Browser, served: str, player: Player, job: Job, max_turns: int | None
+) -> Episode:
+    """Play one episode on the pages that are ``served``; what the machinery breaks off is played
+    again, ATTEMPTS times in all.
 
     Raises InvalidRequest for an unknown task, BrowserFailed when the browser is gone, and what the
     player raises.
@@ -58,7 +63,7 @@ async def play(browser: Browser, player: Player, job: Job, max_turns: int | None
         attempts += 1
         begun = time.perf_counter()
         try:
-            async with open_scenario(browser, scenario) as stage:
+            async with open_scenario(browser, scenario, served=served) as stage:
                 played = await player(stage, job, max_turns or scenario.max_turns)
         except BrowserFailed as error:
             if not browser.is_connected():

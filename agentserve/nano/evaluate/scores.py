@@ -147,7 +147,7 @@ def run_hash(conditions: Conditions, episodes: Iterable[Episode]) -> str:
         if episode.success:
             lists["successes"].append(episode.seed)
     what = conditions.model_dump(
-        include={"model_sha256", "program_sha256", "policy", "max_turns"}
+        include={"model_sha256", "program_sha256", "screens", "max_turns"}
     ) | {"outcomes": outcomes}
     canonical = json.dumps(what, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]

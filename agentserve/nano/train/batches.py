@@ -16,6 +16,7 @@ from torch import Tensor
 from agentserve.nano import recipe
 from agentserve.nano.collect import Shards
 from agentserve.nano.network import Sequences
+from agentserve.nano.tasks import TRAINED
 from agentserve.nano.train.prompts import (
     Answer,
     Speller,
@@ -23,9 +24,14 @@ from agentserve.nano.train.prompts import (
     write_episode,
     write_single,
 )
-from agentserve.nano.train.questions import oracle_answer, questions_of
+from agentserve.nano.train.questions import oracle_answer, questions_of, retyped
 from agentserve.nano.train.targets import PictureTargets, picture_targets
 
+FIXED_LAYOUT = (
+    "enter-text", "enter-password", "login-user", "focus-text", "focus-text-2", "click-dialog-2",
+    "click-tab",
+)  # fmt: skip
+"""Tasks whose pages hardly differ: a few hundred screens show all there is to them."""
 HELD_OUT = 50
 """Of the collected seeds, every HELD_OUT-th is for watching the training only."""
 QUESTIONS = 6
@@ -128,6 +134,8 @@ class BatchMaker:
             records = [self._shards.record(i) for i in episode]
             answers = [oracle_answer(record) for record in records]
             goal = records[0]["goal"]
+            if not held_out and chance.random() < 0.6:
+                goal, answers = retyped(goal, answers, chance)
             tokens = write_episode(self._speller, *_grid(records[0]), goal, answers, visible)
             screens = [episode[i] for i in tokens.pictures]
             samples.append(_Sample(tokens, screens, records[0]["task"]))
@@ -230,10 +238,12 @@ def weight_of(record: dict[str, Any]) -> float:
     """How often a screen is drawn, compared with an unstyled one of a task.
 
     Styled screens and the synthetic page teach reading in general; they are harder than what the
-    tasks show, and there is not time enough to learn all of it.
+    tasks show, and there is not time enough to learn all of it. Likewise other tasks' pages.
     """
-    weight = 0.15 if record.get("augmented") else 1.0
-    return weight * (0.5 if record["task"] == "words" else 1.0)
+    weight = 0.1 if record.get("augmented") else 1.0
+    if record["task"] not in TRAINED:
+        return weight * 0.2
+    return weight * (0.3 if record["task"] in FIXED_LAYOUT else 1.0)
 
 
 def _grid(record: dict[str, Any]) -> tuple[int, int]:

@@ -7,11 +7,15 @@ so that every picture teaches finding and reading at several places.
 from __future__ import annotations
 
 import random
+import string
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from agentserve.nano import recipe
+from agentserve.nano import recipe, tokenizer
 from agentserve.nano.train.prompts import Answer
+from agentserve.nano.train.targets import colour_name
 
 MAX_LABEL = 20
 _CLICKED = {
@@ -34,6 +38,8 @@ def questions_of(
     made = [*_elements(record, chance), *_words(record, chance)]
     chance.shuffle(made)
     made.sort(key=lambda pair: pair[1].thought.startswith("word"))  # elements before plain words
+    if made and limit > 1 and chance.random() < 0.5:
+        found.append(_copy(chance))
     spare = limit - len(found)
     cut = made[: spare - 1] if len(made) > spare else made
     # always some plain words: reading is what takes longest to learn
@@ -46,6 +52,41 @@ def oracle_answer(record: dict[str, Any]) -> Answer:
     return Answer(record["thought"] or "", record["action"], tuple(box) if box else None)
 
 
+def retyped(
+    goal: str, answers: Sequence[Answer], chance: random.Random
+) -> tuple[str, list[Answer]]:
+    """The same episode about other texts: what is typed out of the goal is replaced in both.
+
+    A task draws its names from few, and a model would learn those by heart instead of copying.
+    """
+    new: dict[str, str] = {}
+    for answer in answers:
+        text = answer.action[len('type "') : -1]
+        if answer.action.startswith('type "') and f'"{text}"' in goal and text not in new:
+            new[text] = some_text(chance)
+    for old, text in new.items():
+        goal = goal.replace(f'"{old}"', f'"{text}"')
+    texts = {f'type "{old}"': f'type "{text}"' for old, text in new.items()}
+    return goal, [replace(a, action=texts.get(a.action, a.action)) for a in answers]
+
+
+def some_text(chance: random.Random) -> str:
+    """A word or two, or some random letters and digits."""
+    words = tokenizer.words()
+    kind = chance.random()
+    if kind < 0.7:
+        return chance.choice(words)
+    if kind < 0.8:
+        return f"{chance.choice(words)} {chance.choice(words)}"
+    letters = string.ascii_letters + string.digits
+    return "".join(chance.choices(letters, k=chance.randint(1, 7)))
+
+
+def _copy(chance: random.Random) -> tuple[str, Answer]:
+    text = some_text(chance)
+    return f'Type "{text}".', Answer("type the text", f'type "{text}"')
+
+
 def _elements(record: dict[str, Any], chance: random.Random) -> list[tuple[str, Answer]]:
     named = [e for e in record["elements"] if 0 < len(e["text"]) <= 40]
     times = Counter(e["text"] for e in named)
@@ -53,6 +94,10 @@ def _elements(record: dict[str, Any], chance: random.Random) -> list[tuple[str, 
     for element in named:
         role, text = element["role"], element["text"]
         if times[text] > 1 or '"' in text or "\n" in text:
+            continue
+        if role == "colour square":
+            name = colour_name(text)
+            made.append((f"Click on the {name} colored box.", click(f"{name} box", element["box"])))
             continue
         wording = chance.choice(_CLICKED.get(role, _ANY)).format(text, role=role)
         made.append((wording, click(f'{role} "{text[:MAX_LABEL]}"', element["box"])))

@@ -34,7 +34,8 @@ class PictureTargets:
     characters: np.ndarray
     """uint8 [4T, CHARACTERS], patches in the encoder's order (2x2 patches of a token together)."""
     words: np.ndarray
-    """int64 [T]: a token id, the id of "nothing", or NONE for a word that is no single token."""
+    """int64 [T]: a token id, the id of "nothing", or NONE for a word that is no single token. A
+    square of one colour counts as its name."""
     roles: np.ndarray
     """int64 [T]: index into ROLES + 1, 0 for no element."""
     places: np.ndarray
@@ -46,9 +47,23 @@ def picture_targets(
 ) -> PictureTargets:
     words = [w for w in record["words"] if len(w) > 4]
     roles, places = _elements(record["elements"], rows, columns)
+    colours = [
+        [colour_name(e["text"]), top, bottom, left, right]
+        for e in record["elements"]
+        if e["role"] == "colour square"
+        for left, top, right, bottom in [e["box"]]
+    ]
     return PictureTargets(
-        _characters(words, rows, columns), _words(words, rows, columns, speller), roles, places
+        _characters(words, rows, columns),
+        _words(words + colours, rows, columns, speller),
+        roles,
+        places,
     )
+
+
+def colour_name(text: str) -> str:
+    """As the tasks write it: CSS takes two spellings of grey."""
+    return "grey" if text == "gray" else text
 
 
 def _characters(words: list[Any], rows: int, columns: int) -> np.ndarray:

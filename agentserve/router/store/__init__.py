@@ -2,6 +2,7 @@
 
 from agentserve.router.store.base import (
     EventDraft,
+    HeldRecord,
     ModelBinding,
     PassPin,
     SessionRecord,
@@ -14,6 +15,7 @@ from agentserve.router.store.sqlite import SqliteStore
 
 __all__ = [
     "EventDraft",
+    "HeldRecord",
     "ModelBinding",
     "PassPin",
     "SessionRecord",

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pydantic import Field
+
 from agentserve.core.errors import StorageFailed
 from agentserve.core.events import Event, EventType
 from agentserve.core.model import Wire
@@ -69,6 +71,19 @@ class SessionRecord(Wire):
         return self.model_copy(update={"session": self.session.model_copy(update=changes)})
 
 
+class HeldRecord(Wire):
+    """What the worker of a mosaic session holds of it (vision.mosaic.Held, pictures by name)."""
+
+    pieces: list[Piece] = Field(default_factory=list)
+    """Settled: the next plan begins with exactly these."""
+    shown: Sha256 | None = None
+    """The blob of the model image that the parts among them show."""
+    since: int = 0
+    """The turn with which the prompt began."""
+    forked: bool = False
+    """Whether another session goes on from the same pieces: both leave them to each other."""
+
+
 @dataclass(frozen=True)
 class TurnRecord:
     """A completed turn. ``key`` says which request it answered."""
@@ -77,6 +92,8 @@ class TurnRecord:
     key: str
     result: TurnResult
     pieces: Sequence[Piece]
+    held: HeldRecord | None = None
+    """Of a mosaic session: what is held from now on. Not read back with the turn."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +121,18 @@ class Store(Protocol):
 
     # sessions
 
-    async def create(self, record: SessionRecord, events: Sequence[EventDraft]) -> None: ...
+    async def create(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft],
+        parent: SessionRecord | None = None,
+    ) -> None:
+        """Store a new session; with ``parent`` it begins with a copy of that one's turns and of
+        what is held of it, which is marked as forked in both.
+
+        Raises VersionConflict when the parent is another one by now.
+        """
+        ...
 
     async def get(self, session_id: str) -> SessionRecord | None: ...
 
@@ -146,6 +174,10 @@ class Store(Protocol):
 
     async def transcript(self, session_id: str) -> list[Piece]:
         """The pieces of all turns, in order."""
+        ...
+
+    async def held(self, session_id: str) -> HeldRecord | None:
+        """As the last turn that had one left it."""
         ...
 
     async def events(self, session_id: str, after: int, limit: int) -> list[Event]: ...

@@ -61,7 +61,15 @@ async def _layouts(db: aiosqlite.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts)
+async def _held(db: aiosqlite.Connection) -> None:
+    await db.execute(
+        """CREATE TABLE held (
+            session_id TEXT PRIMARY KEY,
+            record TEXT NOT NULL)"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held)
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

@@ -25,6 +25,7 @@ from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, SessionStatus, TurnResult
 from agentserve.router.store.base import (
     EventDraft,
+    HeldRecord,
     PassPin,
     SessionRecord,
     TurnRecord,
@@ -79,9 +80,16 @@ class SqliteStore:
 
     # sessions
 
-    async def create(self, record: SessionRecord, events: Sequence[EventDraft]) -> None:
+    async def create(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft],
+        parent: SessionRecord | None = None,
+    ) -> None:
         session = record.session
         async with self._transaction() as db:
+            if parent is not None:
+                await _copy_turns(db, parent, session.id)
             await db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
                 " last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?)",
@@ -129,12 +137,18 @@ class SqliteStore:
                         _PIECES.dump_json(list(turn.pieces)).decode(),
                     ),
                 )
+                if turn.held is not None:
+                    await db.execute(
+                        "INSERT OR REPLACE INTO held (session_id, record) VALUES (?, ?)",
+                        (session.id, turn.held.model_dump_json()),
+                    )
         return record.model_copy(update={"version": record.version + 1})
 
     async def delete(self, session_id: str) -> None:
         async with self._transaction() as db:
             await db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
             await db.execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
+            await db.execute("DELETE FROM held WHERE session_id = ?", (session_id,))
             await db.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
 
     async def page(
@@ -198,6 +212,10 @@ class SqliteStore:
             "SELECT pieces FROM turns WHERE session_id = ? ORDER BY epoch", session_id
         )
         return [piece for row in rows for piece in _PIECES.validate_json(row[0])]
+
+    async def held(self, session_id: str) -> HeldRecord | None:
+        rows = await self._rows("SELECT record FROM held WHERE session_id = ?", session_id)
+        return HeldRecord.model_validate_json(rows[0][0]) if rows else None
 
     async def events(self, session_id: str, after: int, limit: int) -> list[Event]:
         rows = await self._rows(
@@ -308,6 +326,27 @@ def _records(rows: Iterable) -> list[SessionRecord]:
         SessionRecord.model_validate_json(row[0]).model_copy(update={"version": row[1]})
         for row in rows
     ]
+
+
+async def _copy_turns(db: aiosqlite.Connection, parent: SessionRecord, session_id: str) -> None:
+    of = parent.session.id
+    rows = await db.execute_fetchall("SELECT version FROM sessions WHERE id = ?", (of,))
+    if [row[0] for row in rows] != [parent.version]:
+        raise VersionConflict(of)
+    await db.execute(
+        "INSERT INTO turns (session_id, epoch, key, result, pieces)"
+        " SELECT ?, epoch, key, json_set(result, '$.session_id', ?), pieces"
+        " FROM turns WHERE session_id = ?",
+        (session_id, session_id, of),
+    )
+    await db.execute(
+        "UPDATE held SET record = json_set(record, '$.forked', json('true')) WHERE session_id = ?",
+        (of,),
+    )
+    await db.execute(
+        "INSERT INTO held (session_id, record) SELECT ?, record FROM held WHERE session_id = ?",
+        (session_id, of),
+    )
 
 
 async def _insert_events(

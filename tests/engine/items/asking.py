@@ -56,8 +56,12 @@ class Worker:
 
     def post(self, text: str | list, images: Sequence, **fields: Any) -> httpx.Response:
         """One call of /generate; ``text`` is tokenised here if need be."""
+        return self.client.post("/generate", json=self.body(text, images, **fields))
+
+    def body(self, text: str | list, images: Sequence, **fields: Any) -> dict[str, Any]:
+        """Its body."""
         sampling = {"temperature": 0, "max_new_tokens": NEW_TOKENS, "ignore_eos": True}
-        body = {
+        return {
             "input_ids": self.ids(text) if isinstance(text, str) else text,
             "image_data": list(images),
             "sampling_params": sampling | fields.pop("sampling_params", {}),
@@ -65,10 +69,9 @@ class Worker:
             "top_logprobs_num": 8,
             **fields,
         }
-        return self.client.post("/generate", json=body)
 
     def ask(self, text: str | list[int], images: Sequence[str]) -> Answer:
-        return _answer(self.post(text, images).raise_for_status().json())
+        return answer_of(self.post(text, images).raise_for_status().json())
 
     def ask_together(self, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[Answer]:
         """Ask several prompts, (text, images) each, in one batch with an empty prefix cache."""
@@ -76,7 +79,7 @@ class Worker:
         response = self.post(
             [self.ids(text) for text, _ in prompts], [list(images) for _, images in prompts]
         )
-        return [_answer(answer) for answer in response.raise_for_status().json()]
+        return [answer_of(answer) for answer in response.raise_for_status().json()]
 
     def ask_cold(self, text: str | list[int], images: Sequence[str]) -> Answer:
         """Ask with an empty prefix cache."""
@@ -84,7 +87,8 @@ class Worker:
         return self.ask(text, images)
 
 
-def _answer(body: dict[str, Any]) -> Answer:
+def answer_of(body: dict[str, Any]) -> Answer:
+    """Of what /generate returned."""
     meta = body["meta_info"]
     return Answer(
         ids=body["output_ids"],

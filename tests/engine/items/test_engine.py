@@ -171,7 +171,7 @@ class TestSeals:
         assert first.cached == len(worker.ids(HEAD)) + 1
         assert first.distance(plainly) < ROUNDING
         assert worker.ask(prompt(1), [sealed]).cached == first.prompt_tokens - 1
-        later = item(SCREEN, TOP, seal=self.SEAL.model_copy(update={"epoch": 1}))
+        later = item(SCREEN, TOP, seal=Seal(history="5f" * 32))
         assert worker.ask(prompt(1), [later]).cached == first.cached
 
     def test_text_s_seal_parts_it_from_there_on(self, worker: Worker):

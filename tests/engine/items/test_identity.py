@@ -28,7 +28,6 @@ PLACED = {
     "base": {"base": 6},
     "time": {"time": 6},
     "seal": {"seal": SEAL},
-    "epoch": {"seal": Seal(history="0" * 64, epoch=1)},
     "history": {"seal": Seal(history="1" * 64)},
 }
 SEEN = {

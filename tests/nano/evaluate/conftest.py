@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser
 
 from agentserve.browser.launch import launch_browser
+from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate.episodes import Conditions, Episode
 
 
@@ -25,7 +26,7 @@ def conditions() -> Conditions:
         model_sha256="a" * 64,
         program="navigator",
         program_sha256="b" * 64,
-        policy="current",
+        screens=ScreenPolicy(policy="current"),
         max_turns=None,
         versions={"agentserve": "0.1.0"},
     )

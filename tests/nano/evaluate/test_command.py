@@ -17,6 +17,7 @@ from agentserve.cli.nano_evaluate import EvaluateOptions, _players
 from agentserve.cli.nano_evaluate_view import EvaluationView
 from agentserve.cli.stack import Stack
 from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate.episodes import plan
 from agentserve.nano.evaluate.report import Report
 from agentserve.nano.evaluate.tables import BEGIN, END
@@ -32,7 +33,7 @@ def options(**changes) -> EvaluateOptions:
         "model": None,
         "router": None,
         "concurrency": 4,
-        "policy": "current",
+        "screens": ScreenPolicy(policy="current"),
         "program": "navigator",
         "max_turns": None,
         "as_json": False,
@@ -48,10 +49,14 @@ def test_the_command_to_repeat_it_names_what_matters_and_no_written_file() -> No
         "agentserve nano evaluate --episodes 100 --tasks click-test,click-tab"
     )
     assert options(
-        players=("trained", "oracle"), model="a b", policy="full", max_turns=3, concurrency=1
+        players=("trained", "oracle"),
+        model="a b",
+        screens=ScreenPolicy(policy="full"),
+        max_turns=3,
+        concurrency=1,
     ).command == (
         "agentserve nano evaluate --episodes 100 --tasks click-test,click-tab --baselines oracle "
-        "--model 'a b' --concurrency 1 --policy full --max-turns 3"
+        "--model 'a b' --concurrency 1 --max-turns 3 --policy full"
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate.log import EpisodeLog
 
 
@@ -61,8 +62,10 @@ def test_a_log_is_not_written_over(path: Path, conditions) -> None:
 
 
 def test_results_of_other_conditions_are_not_mixed_in(path: Path, conditions) -> None:
-    other = conditions.model_copy(update={"model_sha256": "c" * 64, "policy": "full"})
-    with pytest.raises(InvalidRequest, match="conditions: model_sha256, policy"):
+    other = conditions.model_copy(
+        update={"model_sha256": "c" * 64, "screens": ScreenPolicy(policy="full")}
+    )
+    with pytest.raises(InvalidRequest, match="conditions: model_sha256, screens"):
         EpisodeLog(path, other, resume=True)
 
 

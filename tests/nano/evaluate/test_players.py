@@ -14,12 +14,15 @@ from agentserve.browser.scenarios import Stage, load_scenario, open_scenario
 from agentserve.core.actions import Click, Navigate, format_action
 from agentserve.core.errors import Unavailable, UnknownProgram
 from agentserve.core.screens import screen_space
+from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate import players
 from agentserve.nano.evaluate.episodes import Job, PlayerName
 from agentserve.nano.evaluate.players import Trained, check, oracle, random_clicks
 from agentserve.nano.oracles import next_step, to_action
 from agentserve.nano.recipe import GRID
 from agentserve.testing.worker import FakeWorker
+
+CURRENT = ScreenPolicy(policy="current")
 
 
 def job(player: PlayerName, seed: int = 0) -> Job:
@@ -112,7 +115,7 @@ async def test_the_trained_model_plays_by_way_of_a_router(browser: Browser, tmp_
     worker = FakeWorker(answers=("key Tab", await winning_action(browser)))
     async with worker, running_rig(tmp_path, [worker]) as rig:
         async with stage(browser) as opened:
-            player = Trained(rig.client, "scripted", "current")
+            player = Trained(rig.client, "scripted", CURRENT)
             played = await player(opened, job("trained"), 8)
         (session,) = (await rig.client.sessions()).sessions
     assert (played.success, played.reward, played.end) == (True, 1.0, "task_ended")
@@ -130,7 +133,7 @@ async def test_a_model_that_never_gets_there_stops_at_the_most_turns(
 ) -> None:
     worker = FakeWorker(answers=("key Tab",))
     async with worker, running_rig(tmp_path, [worker]) as rig, stage(browser) as opened:
-        played = await Trained(rig.client, "scripted", "current")(opened, job("trained"), 3)
+        played = await Trained(rig.client, "scripted", CURRENT)(opened, job("trained"), 3)
     assert (played.success, played.reward, played.end) == (False, 0.0, "max_turns")
     assert played.turns == 3
 
@@ -138,14 +141,14 @@ async def test_a_model_that_never_gets_there_stops_at_the_most_turns(
 async def test_a_model_that_leaves_the_page_has_lost(browser: Browser, tmp_path: Path) -> None:
     worker = FakeWorker(answers=('navigate "/nowhere.html"',))
     async with worker, running_rig(tmp_path, [worker]) as rig, stage(browser) as opened:
-        played = await Trained(rig.client, "scripted", "current")(opened, job("trained"), 3)
+        played = await Trained(rig.client, "scripted", CURRENT)(opened, job("trained"), 3)
     assert (played.success, played.end, played.turns) == (False, "task_ended", 1)
 
 
 async def test_what_would_end_every_episode_is_raised(browser: Browser, tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig, stage(browser) as opened:
         with pytest.raises(UnknownProgram):
-            await Trained(rig.client, "nobody", "current")(opened, job("trained"), 3)
+            await Trained(rig.client, "nobody", CURRENT)(opened, job("trained"), 3)
         await rig.server.stop()
         with pytest.raises(Unavailable):
-            await Trained(rig.client, "scripted", "current")(opened, job("trained"), 3)
+            await Trained(rig.client, "scripted", CURRENT)(opened, job("trained"), 3)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from playwright.async_api import Browser
 
 from agentserve.browser.launch import launch_browser
+from agentserve.browser.miniwob import html_folder
+from agentserve.browser.pages import serve_pages
 from agentserve.core.errors import BrowserFailed, InvalidRequest, Unavailable
 from agentserve.nano.evaluate.episodes import Episode, Job, Played, plan
 from agentserve.nano.evaluate.players import broken_off, oracle, random_clicks
@@ -15,6 +18,12 @@ from agentserve.nano.evaluate.runner import ATTEMPTS, play, play_all
 
 PLAYERS = {"random": random_clicks, "oracle": oracle}
 NOTHING = Played(success=False, reward=0.0, end="max_turns", turns=0)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[str]:
+    async with serve_pages(html_folder()) as base:
+        yield base
 
 
 async def test_both_baselines_play_the_same_seeds(browser: Browser) -> None:
@@ -49,7 +58,9 @@ async def test_at_most_so_many_play_at_once_and_in_order(browser: Browser) -> No
     assert max(open_pages) - before == 3
 
 
-async def test_the_most_turns_are_the_scenarios_own_when_none_are_given(browser: Browser) -> None:
+async def test_the_most_turns_are_the_scenarios_own_when_none_are_given(
+    browser: Browser, served: str
+) -> None:
     asked: list[int] = []
 
     async def player(stage, job, max_turns) -> Played:
@@ -58,8 +69,8 @@ async def test_the_most_turns_are_the_scenarios_own_when_none_are_given(browser:
         return NOTHING
 
     job = Job(task="click-test", seed=0, player="random")
-    await play(browser, player, job, None)
-    await play(browser, player, job, 2)
+    await play(browser, served, player, job, None)
+    await play(browser, served, player, job, 2)
     assert asked == [8, 2]
 
 
@@ -92,7 +103,9 @@ async def test_an_error_of_a_player_ends_all(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("fails", [1, ATTEMPTS])
-async def test_what_the_machinery_breaks_off_is_played_again(browser: Browser, fails: int) -> None:
+async def test_what_the_machinery_breaks_off_is_played_again(
+    browser: Browser, served: str, fails: int
+) -> None:
     begun = 0
 
     async def player(stage, job, max_turns) -> Played:
@@ -104,7 +117,9 @@ async def test_what_the_machinery_breaks_off_is_played_again(browser: Browser, f
             raise BrowserFailed("the page does not answer")
         return broken_off(Unavailable("nobody is there"), turns=2)
 
-    episode = await play(browser, player, Job(task="click-test", seed=0, player="random"), None)
+    episode = await play(
+        browser, served, player, Job(task="click-test", seed=0, player="random"), None
+    )
     assert episode.attempts == begun == min(fails + 1, ATTEMPTS)
     if fails == ATTEMPTS:
         assert (episode.end, episode.success, episode.turns) == ("error", False, 2)
@@ -113,7 +128,7 @@ async def test_what_the_machinery_breaks_off_is_played_again(browser: Browser, f
         assert episode.end == "max_turns"
 
 
-async def test_without_a_browser_nothing_is_tried_again() -> None:
+async def test_without_a_browser_nothing_is_tried_again(served: str) -> None:
     begun = 0
 
     async def player(stage, job, max_turns) -> Played:
@@ -124,13 +139,15 @@ async def test_without_a_browser_nothing_is_tried_again() -> None:
 
     async with launch_browser() as gone:
         with pytest.raises(BrowserFailed):
-            await play(gone, player, Job(task="click-test", seed=0, player="random"), None)
+            await play(gone, served, player, Job(task="click-test", seed=0, player="random"), None)
     assert begun == 1
 
 
-async def test_an_unknown_task_is_refused(browser: Browser) -> None:
+async def test_an_unknown_task_is_refused(browser: Browser, served: str) -> None:
     with pytest.raises(InvalidRequest, match="click-tset"):
-        await play(browser, random_clicks, Job(task="click-tset", seed=0, player="random"), None)
+        await play(
+            browser, served, random_clicks, Job(task="click-tset", seed=0, player="random"), None
+        )
 
 
 async def test_cancelling_closes_the_pages_that_are_played(browser: Browser) -> None:

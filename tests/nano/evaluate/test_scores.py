@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate.scores import HASH_DIGITS, reckon, run_hash, score, wilson
 
 
@@ -90,7 +91,7 @@ def test_the_hash_stands_for_model_seeds_and_outcomes(conditions, episode) -> No
     assert run_hash(newer, slower) == own
     others = [
         run_hash(conditions.model_copy(update={"model_sha256": "c" * 64}), episodes),
-        run_hash(conditions.model_copy(update={"policy": "full"}), episodes),
+        run_hash(conditions.model_copy(update={"screens": ScreenPolicy(policy="full")}), episodes),
         run_hash(conditions, episodes[1:]),
         run_hash(conditions, [episode(0, False, task="a"), *episodes[1:]]),
         run_hash(conditions, [episode(0, True, task="a", player="oracle"), *episodes[1:]]),

@@ -60,7 +60,7 @@ def as_the_product_writes(speller, task, answers, shown) -> list[int]:
         prompt.text("\n")
         prompt.generated(list(speller.encode(answer.action)), answer.action)
         prompt.end_message()
-    ids = prompt.call_input()[0]
+    ids = prompt.call_input().ids
     return [token for id in ids for token in ([id] * 80 if id == speller.image else [id])]
 
 

@@ -1,0 +1,212 @@
+"""``agentserve bench``: measurements with their baseline in the same run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentserve.cli.console import err, out, run_until_signal
+from agentserve.cli.screens import Cell, Context, PositionsOption
+from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import ScreenPolicy
+
+if TYPE_CHECKING:
+    from agentserve.bench.policies import PoliciesReport
+
+app = typer.Typer(no_args_is_help=True, help="Measure what the product claims.")
+FORMATS = (".png", ".svg", ".pdf")
+
+
+@app.command()
+def policies(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of screenshots, each played in the order of its names."),
+    ] = None,
+    recording: Annotated[
+        list[Path] | None, typer.Option(help="A recording to play as well; repeatable.")
+    ] = None,
+    policies: Annotated[
+        str, typer.Option(help="Policies, by commas; the others are compared with the first.")
+    ] = "current,mosaic,last:5",
+    cell: Cell = None,
+    positions: PositionsOption = "turn",
+    vision_context: Context = "cell",
+    url: Annotated[str | None, typer.Option(help="Use this running worker and start none.")] = None,
+    model: Annotated[
+        str, typer.Option(help="Path or name of a model; `nano` is the bundled one.")
+    ] = "nano",
+    system_tokens: Annotated[int, typer.Option(min=0, help="Tokens of system text.")] = 800,
+    turn_tokens: Annotated[int, typer.Option(min=0, help="Tokens of text a turn.")] = 120,
+    turns: Annotated[
+        int | None, typer.Option(min=1, help="Most turns of each. (default: all)")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the turns into this file (.png, .svg or .pdf).")
+    ] = None,
+) -> None:
+    """Play screens as a session under each policy; show what was sent, computed and kept.
+
+    Each policy begins with an empty prefix cache and plays the screens twice: a second session of
+    the same surface shows what is shared. A mosaic's layout is what two earlier sessions would have
+    taught.
+    """
+    from agentserve.bench.player import Texts
+
+    _check_plot(plot)
+    chosen = [
+        ScreenPolicy(
+            policy=name.strip(), cell=cell, positions=positions, vision_context=vision_context
+        )
+        for name in policies.split(",")
+        if name.strip()
+    ]
+    if not chosen:
+        raise InvalidRequest("--policies names no policy")
+    texts = Texts(system=system_tokens, turn=turn_tokens)
+    reports = run_until_signal(
+        _policies(folders or [], recording or [], chosen, texts, url, model, turns)
+    )
+    if plot is not None:
+        from agentserve.bench.plot import draw_policies
+
+        draw_policies(reports, plot)
+    if as_json:
+        from pydantic import TypeAdapter
+
+        from agentserve.bench.policies import PoliciesReport
+
+        # one tape is the rule; several come as a list
+        data = TypeAdapter(PoliciesReport | list[PoliciesReport]).dump_json(
+            reports[0] if len(reports) == 1 else reports
+        )
+        out.print_json(data.decode())
+        return
+    for report in reports:
+        _tell(report)
+    if plot is not None:
+        err.print(f"drawn: {plot}")
+
+
+async def _policies(
+    folders: list[Path],
+    recordings: list[Path],
+    chosen: list[ScreenPolicy],
+    texts: object,
+    url: str | None,
+    model: str,
+    turns: int | None,
+) -> list[PoliciesReport]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from agentserve.bench.policies import SESSIONS, measure
+    from agentserve.bench.tape import read_tapes
+    from agentserve.bench.worker import BenchWorker
+    from agentserve.nano.evaluate.provenance import commit
+
+    async with _worker(url, model) as worker_url:
+        worker = await asyncio.to_thread(BenchWorker, worker_url)
+        try:
+            tapes = read_tapes(folders, recordings, worker.family.grid, turns)
+            reports = []
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+            with Progress(
+                *columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal
+            ) as bar:
+                for tape in tapes:
+                    total = len(tape.screens) * len(chosen) * SESSIONS
+                    task = bar.add_task(tape.name, total=total)
+                    reports.append(
+                        await asyncio.to_thread(
+                            measure,
+                            worker,
+                            tape,
+                            chosen,
+                            texts,
+                            commit(),
+                            lambda task=task: bar.advance(task),
+                        )
+                    )
+            return reports
+        finally:
+            worker.close()
+
+
+@asynccontextmanager
+async def _worker(url: str | None, model: str) -> AsyncIterator[str]:
+    from agentserve.cli.stack import StackOptions, local_worker
+
+    if url is not None:
+        yield url
+        return
+    async with local_worker(StackOptions(model=model), lambda text: err.print(text)) as started:
+        yield started
+
+
+def _check_plot(plot: Path | None) -> None:
+    """What would be a pity to find out at the end."""
+    if plot is None:
+        return
+    if plot.suffix not in FORMATS:
+        raise InvalidRequest(f"--plot {plot}: the name must end in {', '.join(FORMATS)}")
+    if not plot.parent.is_dir():
+        raise InvalidRequest(f"--plot: there is no folder {plot.parent}")
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        raise InvalidRequest(
+            "--plot needs matplotlib", hint='pip install "agentserve[plot]"'
+        ) from None
+
+
+def _tell(report: PoliciesReport) -> None:
+    from rich.table import Table
+
+    table = Table(
+        title=f"{report.tape}: {report.policies[0].turns} turns of {report.screen}, "
+        f"{report.model} on {report.device}"
+    )
+    table.add_column("policy")
+    for name in (
+        "prompt\na turn", "computed\na turn", "after the\nfirst", "ratio", "largest\nprompt",
+        "largest\nheld", "visual KV\npeak/held", "pictures\nencoded", "TTFT\nmedian",
+        "2nd session:\nstatic cached",
+    ):  # fmt: skip
+        table.add_column(name, justify="right")
+    for one in report.policies:
+        table.add_row(
+            one.policy,
+            f"{one.sent_per_turn:,.0f}",
+            f"{one.prefilled_per_turn:,.0f}",
+            f"{one.prefilled_after_first_per_turn:,.0f}",
+            f"{one.ratio['prefilled_after_first_per_turn']:.2f}",
+            f"{one.largest_prompt:,}",
+            f"{one.largest_held:,}",
+            f"{one.visual_kv_peak:,}/{one.visual_kv_after:,}",
+            "?" if one.encoder_calls is None else f"{one.encoder_calls:,}",
+            f"{one.ttft_ms:,.0f} ms",
+            f"{one.again.first_shared_cached:,} of {one.again.first_shared:,}",
+        )
+    out.print(table)
+
+
+@app.command()
+def screens(
+    tape: Annotated[str, typer.Argument(help="form or navigation.")],
+    folder: Annotated[Path, typer.Argument(help="New folder for the screenshots.")],
+) -> None:
+    """Take the screenshots of a scripted session on the bundled admin pages."""
+    from agentserve.bench.screens import TAPES, take_screens
+
+    if tape not in TAPES:
+        raise InvalidRequest(f"no such tape: {tape!r}", hint=f"known: {', '.join(TAPES)}")
+    if folder.exists():
+        raise InvalidRequest(f"{folder} exists already", hint="name a new folder")
+    count = run_until_signal(take_screens(tape, folder))
+    err.print(f"{count} screenshots in {folder}; next: agentserve bench policies {folder}")

@@ -1,0 +1,197 @@
+"""The prefix cache of a worker: SGLang's own, out of which tokens can leave after an answer."""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from dataclasses import asdict, dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from agentserve.engine import compat_eviction as compat
+from agentserve.engine.eviction.change import Change, change_of
+from agentserve.engine.eviction.keys import Sequence, compact, rows_of, sequence_of
+from agentserve.engine.eviction.memory import Memory
+from agentserve.engine.eviction.outcome import KEY, Outcome
+from agentserve.engine.items.carried import carried_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Run:
+    """What the cache knows of a request with visual items."""
+
+    seals: list[int]
+    """Index of the last token of each."""
+    change: Change | None
+    sequence: Sequence | None = None
+    """What of the prompt is in the tree under names of its own."""
+    common: int = 0
+    """How many tokens of it."""
+
+    @property
+    def limit(self) -> int | None:
+        """The first token that must not be in the tree as it runs."""
+        return None if self.change is None else self.change.first
+
+    def key_of(self, plain: array[int]) -> array[int]:
+        return plain if self.sequence is None else self.sequence.key_of(plain)
+
+    @property
+    def rebuilt(self) -> bool:
+        """Whether some KV was lost and computed anew from what was left, now or earlier."""
+        if self.sequence is None:
+            return bool(self.seals)
+        return self.sequence.rebuilt or not np.isin(self.seals, self.sequence.where).all()
+
+
+class EvictingCache(compat.Tree):
+    """See the package's page. Requests without visual items go the stock way, untouched."""
+
+    def reset(self) -> None:
+        super().reset()
+        self._memory = Memory()
+        self._runs: WeakKeyDictionary[Any, _Run] = WeakKeyDictionary()
+        self._told: set[str] = set()
+
+    def match_prefix(self, params: Any) -> Any:
+        """Look the prompt up under the names that it was stored under.
+
+        A later match of the same request may find others: it has stored nothing in between but
+        under names that stay what they are.
+        """
+        run = self._run_of(params.req)
+        if run is None or not run.seals:
+            return super().match_prefix(params)
+        plain = params.key.token_ids
+        for sequence in self._memory.known(plain, run.seals):
+            result = self.match_as(params, sequence.key_of(plain))
+            # all of it, as far as the prompt has it: what is lost would be computed under a key
+            # that is not its. (The last token of a prompt is never looked up.)
+            common = min(sequence.common(plain), len(params.key))
+            if common >= sequence.sealed and result.device_prefix_len >= common:
+                run.sequence, run.common = sequence, common
+                return result
+        run.sequence = None
+        return super().match_prefix(params)
+
+    def checkpoint(self, req: Any, *, up_to: int, **kwargs: Any) -> None:
+        """Store what a request has computed; when its answer is complete, let tokens leave."""
+        run = self._run_of(req)
+        if run is None:
+            super().checkpoint(req, up_to=up_to, **kwargs)
+            return
+        if run.sequence is not None and compat.tree_owned(req) < run.common:
+            run.sequence = None  # found, and not taken: SGLang can be told to miss
+        plain = compat.plain_ids(req, up_to)
+        key = run.key_of(plain)
+        if not req.finished():
+            self._store(req, run, key)
+            return
+        reason = self._obstacle(req, run, up_to)
+        outcome = self._store_last(req, run, key, reason) if reason else None
+        if outcome is None:
+            assert run.change is not None
+            outcome = self._compact(req, run, run.change, plain, key)
+        compat.report(req, KEY, asdict(outcome))
+
+    def _run_of(self, req: Any) -> _Run | None:
+        if req is None:
+            return None
+        items = list(compat.items_of(req))  # none any more once SGLang refuses the request
+        if not items:
+            return None
+        run = self._runs.get(req)
+        if run is None:
+            carried = [(last, carried_of(item), change_of(item)) for last, item in items]
+            run = _Run(
+                seals=[last for last, its, _ in carried if its is not None and its.history],
+                change=next((change for _, _, change in carried if change is not None), None),
+            )
+            if all(its is None for _, its, _ in carried):
+                return None
+            self._runs[req] = run
+        return run
+
+    def _obstacle(self, req: Any, run: _Run, up_to: int) -> str | None:
+        """Why nothing leaves; None when something does."""
+        if run.limit is None:
+            return "nothing is to leave"
+        if compat.aborted(req):
+            return "the request was aborted"
+        if up_to < compat.prompt_length(req):
+            return "the prompt was not computed to its end"
+        unfit = self.unfit()
+        if unfit is not None and unfit not in self._told:
+            self._told.add(unfit)
+            logger.warning("agentserve: tokens do not leave the cache after an answer: %s", unfit)
+        return unfit
+
+    def _store(self, req: Any, run: _Run, key: array[int]) -> int:
+        """Have the tree own what does not depend on what will leave; returns how much."""
+        length = len(key) if run.limit is None else min(len(key), run.limit)
+        self.publish_as(req, key, compat.prompt_length(req), length)
+        return length
+
+    def _store_last(self, req: Any, run: _Run, key: array[int], reason: str) -> Outcome:
+        length = self._store(req, run, key)
+        if run.change is not None:
+            self._memory.reaches(run.change.owner, key[:length])
+        return Outcome(rebuilt=run.rebuilt, reason=reason)
+
+    def _compact(
+        self, req: Any, run: _Run, change: Change, plain: array[int], key: array[int]
+    ) -> Outcome:
+        """Order the row anew: [what stays, of it first what the tree owns | what leaves].
+
+        The tree owns the first ``found`` tokens. Of these it keeps those before the first that
+        changes; the others become the request's, or are copied where someone else needs them:
+
+            0 ......... first ......... owned ......... found ......... end of the answer
+            | stays as is | copied, if kept | adopted   |  the request's own  |
+
+        The answer's last token leaves as well: its KV may not have been computed, and it may be a
+        stop that the next prompt does not have.
+        """
+        first = change.first
+        end = max(change.length, min(len(key), compat.answer_end(req) - 1))
+        assert first is not None
+        self.wait_for_model()
+        found = compat.tree_owned(req)
+        if found > first:
+            shared = found
+            if not change.forked:
+                shared = self._memory.needed_by_others(change.owner, key, found)
+            self.adopt(req, down_to=first, at_least=shared)
+        owned = compat.tree_owned(req)
+        rows = rows_of(change, end)
+        to_copy = (rows >= first) & (rows < owned)
+        row = self.row(req, len(key))
+        stays = row[torch.from_numpy(rows).to(row.device)]
+        if to_copy.any():
+            where = torch.from_numpy(np.flatnonzero(to_copy)).to(row.device)
+            fresh = self.copied(stays[where]) if self.can_copy() else None
+            if fresh is None:
+                return self._store_last(req, run, key, "no room to copy what others share")
+            stays[where] = fresh
+        leaving = np.setdiff1d(np.arange(owned, len(key)), rows)
+        leaves = row[torch.from_numpy(leaving).to(row.device)]
+
+        left, named = compact(plain[:end], key[:end], change, compat.sentinels)
+        self.replace_row(req, stays, tree_owned=min(first, owned))
+        self.publish_as(req, named, len(named), len(named))
+        self.free(leaves)
+        compat.disown(req, len(key))
+        self._memory.remember(sequence_of(left, named, rebuilt=run.rebuilt), left)
+        self._memory.reaches(change.owner, named)
+        return Outcome(
+            compacted=True,
+            freed=len(leaves) - (len(key) - end),
+            copied=int(to_copy.sum()),
+            adopted=found - owned,
+            rebuilt=run.rebuilt,
+        )

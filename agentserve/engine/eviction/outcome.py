@@ -1,0 +1,48 @@
+"""What a request did to the cache, in its answer: ``meta_info["agentserve"]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+KEY = "agentserve"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a request with visual items; counts are of slots in the KV pool, one a token."""
+
+    compacted: bool = False
+    reason: str | None = None
+    """Why not. None: it was."""
+    freed: int = 0
+    """Slots of tokens that left, and are free again. What others share stays theirs."""
+    copied: int = 0
+    """Tokens that others share and that were copied to change what follows them."""
+    adopted: int = 0
+    """Slots taken over from the tree, without moving anything."""
+    rebuilt: bool = False
+    """Whether some of the KV that the answer came from was lost since it was made, and computed
+    anew from what was left; not: it all remembers what left."""
+
+
+def add_outcome(
+    original: Callable[..., None],
+    manager: Any,
+    meta_info: dict[str, Any],
+    state: Any,
+    customized_info: dict[str, Any],
+    index: int,
+    finish_reason: Any,
+) -> None:
+    """AROUND TokenizerManager.update_request_meta_info.
+
+    SGLang sends such values once a token, and to every request of a batch in which one has any.
+    """
+    others = {key: values for key, values in customized_info.items() if key != KEY}
+    original(manager, meta_info, state, others, index, finish_reason)
+    if KEY in customized_info:
+        outcomes = [outcome for outcome in customized_info[KEY][index] if outcome is not None]
+        if outcomes:
+            meta_info[KEY] = outcomes[-1]

@@ -1,0 +1,139 @@
+"""The prompt of a session's next turn, and what its worker holds afterwards.
+
+Policies with whole screens plan from the transcript; ``mosaic`` plans from what the session's
+worker holds, which is stored with every turn, so that any worker can be given the same prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentserve.core.errors import UnknownBlob
+from agentserve.core.families import family_named
+from agentserve.core.plans import Piece, Plan
+from agentserve.core.sessions import Worker
+from agentserve.router.asking import TurnAsk, plan_turn, turn_budget
+from agentserve.router.blobs import BlobStore
+from agentserve.router.store import HeldRecord, SessionRecord, Store
+from agentserve.router.surfaces import Surfaces
+from agentserve.vision.cells import CutScreen, as_pixels, cut
+from agentserve.vision.layouts import Layout
+from agentserve.vision.mosaic import (
+    Held,
+    Limits,
+    MosaicPlan,
+    MosaicSettings,
+    held_after,
+    plan_mosaic,
+)
+
+
+@dataclass(frozen=True)
+class _Mosaic:
+    """What a mosaic's plan was made from."""
+
+    planned: MosaicPlan
+    before: Held
+    screen: CutScreen
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A turn's plan."""
+
+    plan: Plan
+    turn: int
+    blob: str
+    """The model image's."""
+    grid: int
+    mosaic: _Mosaic | None = None
+
+    def held(self, pieces: Sequence[Piece]) -> HeldRecord | None:
+        """What a mosaic session's worker holds once ``pieces``, those of the program host's
+        answer, are settled. None for other policies: their transcript says it."""
+        if self.mosaic is None:
+            return None
+        before, screen = self.mosaic.before, self.mosaic.screen
+        after = held_after(self.plan, pieces, before, screen, self.turn, self.grid)
+        return HeldRecord(
+            pieces=list(after.pieces),
+            shown=self.blob if after.shown is not None else None,
+            since=after.since,
+        )
+
+
+class Planner:
+    """Makes the plans of all sessions' turns."""
+
+    def __init__(
+        self, store: Store, blobs: BlobStore, surfaces: Surfaces, max_turn_tokens: int
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._surfaces = surfaces
+        self._max_turn_tokens = max_turn_tokens
+
+    async def plan(
+        self, record: SessionRecord, ask: TurnAsk, blob: str, image: bytes, worker: Worker
+    ) -> Planned:
+        """The prompt of the next turn on ``worker``. ``blob`` is the hash of ``image``, the
+        screenshot's model image, which is stored already.
+
+        Raises InvalidRequest when it cannot fit the worker's context, StorageFailed.
+        """
+        session = record.session
+        grid = session.space.grid
+        if session.cell is None:
+            transcript = await self._store.transcript(session.id)
+            plan = plan_turn(record, ask, blob, transcript, worker, self._max_turn_tokens)
+            return Planned(plan, session.turns, blob, grid)
+
+        stored = await self._store.held(session.id) or HeldRecord()
+        shown = await self._shown(stored)
+        layout = Layout()
+        if not stored.pieces:
+            layout = await self._surfaces.layout(record)
+        budget = turn_budget(record, ask, worker, self._max_turn_tokens)
+        mosaic = await asyncio.to_thread(_plan_mosaic, record, stored, shown, image, budget, layout)
+        await asyncio.gather(*map(self._blobs.put, mosaic.planned.pictures.values()))
+        plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
+        return Planned(plan, session.turns, blob, grid, mosaic)
+
+    async def learn(self, record: SessionRecord, planned: Planned) -> None:
+        """Let the session's surface learn from the screen of a completed turn."""
+        if planned.mosaic is not None:
+            await self._surfaces.observe(record, planned.mosaic.screen.identities)
+
+    async def _shown(self, stored: HeldRecord) -> bytes | None:
+        """The picture that the held parts show. Without it the next screen is sent whole."""
+        if stored.shown is None:
+            return None
+        try:
+            return await self._blobs.read(stored.shown)
+        except UnknownBlob:
+            return None
+
+
+def _plan_mosaic(
+    record: SessionRecord,
+    stored: HeldRecord,
+    shown: bytes | None,
+    image: bytes,
+    budget: int,
+    layout: Layout,
+) -> _Mosaic:
+    """Milliseconds of CPU: decoding two pictures, comparing and hashing."""
+    session = record.session
+    assert session.cell is not None
+    family = family_named(record.binding.family)
+    pixels: np.ndarray | None = None if shown is None else as_pixels(shown)
+    held = Held(pieces=stored.pieces, shown=pixels, since=stored.since)
+    screen = cut(as_pixels(image), session.cell)
+    settings = MosaicSettings(family.grid, session.positions, session.vision_context)
+    limits = Limits(tokens=budget, positions=budget)
+    planned = plan_mosaic(settings, held, screen, session.turns, limits, layout)
+    return _Mosaic(planned, held, screen)

@@ -1,0 +1,150 @@
+"""Random sessions against one worker: turns, forks, flushes, departures, two at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from agentserve.core.plans import Piece, TextPiece, VisualItem
+
+from ..items.asking import Worker
+from ..items.pictures import screen
+from .sessions import HEIGHT, PARTS, WIDTH, Session, Turn
+
+MAX_SESSIONS = 5
+MAX_TOKENS = 260
+"""Of a prompt; a longer session ends."""
+
+
+@dataclass
+class Crowd:
+    """Sessions that share their first prompt, and what is known of the cache."""
+
+    worker: Worker
+    seed: int
+    sessions: list[Session] = field(default_factory=list)
+    turns: int = 0
+    rebuilt: int = 0
+    copied: int = 0
+    reasons: set[str | None] = field(default_factory=set)
+    expect_found: bool = True
+    """Whether nothing is ever evicted for want of room."""
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._cached: dict[str, list[Piece]] = {}
+        """Owner -> what is left of its last turn, as long as nothing was flushed."""
+        self._made: dict[str, dict[str, int]] = {}
+        """Owner -> a seal's history -> how long the sequence was in which it was made in place."""
+        self._before: dict[str, set[str]] = {}
+        """Owner -> the seals of a prompt that is being answered."""
+        self._count = 0
+
+    def play(self, steps: int, check: Callable[[Crowd], None]) -> None:
+        """``check`` is called after every step, when nothing runs."""
+        for _ in range(steps):
+            self._step()
+            check(self)
+
+    def _step(self) -> None:
+        chance = self._random.random()
+        room = len(self.sessions) < MAX_SESSIONS
+        if len(self.sessions) < 2 or (room and chance < 0.15):
+            self._begin()
+        elif room and chance < 0.25:
+            self._fork()
+        elif chance > 0.97:
+            self.worker.flush()
+            self._cached.clear()
+        elif chance > 0.8:
+            self._turns(self._random.sample(self.sessions, 2))
+        else:
+            self._turns([self._random.choice(self.sessions)])
+        self.sessions = [s for s in self.sessions if s.live < MAX_TOKENS]
+
+    def _begin(self) -> None:
+        session = Session(self.worker, self._name())
+        self.sessions.append(session)
+        session.turn(screen(self._random.choice((1, 2)), WIDTH, HEIGHT), PARTS)
+        self._remember(session)
+
+    def _fork(self) -> None:
+        """A fork has a turn before its parent has: only then its beginning is sure to be there."""
+        parent = self._random.choice(self.sessions)
+        fork = parent.fork(self._name())
+        if parent.owner in self._cached:
+            self._cached[fork.owner] = fork.pieces
+            self._made[fork.owner] = dict(self._made[parent.owner])
+        self._turns([fork])
+        self.sessions.append(fork)
+
+    def _turns(self, sessions: list[Session]) -> None:
+        asked = [(session, *self._change()) for session in sessions]
+        self._before = {session.owner: _seals(session.pieces) for session in sessions}
+        lives = [session.live for session in sessions]
+        with ThreadPoolExecutor() as pool:
+            turns = list(pool.map(lambda entry: entry[0].turn(*entry[1:]), asked))
+        for session, live, turn in zip(sessions, lives, turns, strict=True):
+            self._account(session, live, turn)
+
+    def _change(self) -> tuple:
+        seed = self._random.randrange(50)
+        parts = self._random.sample(PARTS, self._random.choice((1, 1, 1, 2, 4)))
+        if self._random.random() < 0.3:  # a part of a part
+            x, y, width, height = parts[0]
+            parts[0] = (x, y, width // 2, height)
+        return screen(100 + seed, WIDTH, HEIGHT), parts, "go on"
+
+    def _account(self, session: Session, live: int, turn: Turn) -> None:
+        self.turns += 1
+        self.rebuilt += turn.outcome["rebuilt"]
+        self.copied += turn.outcome["copied"]
+        self.reasons.add(turn.outcome["reason"])
+        if self.expect_found and session.owner in self._cached:
+            assert turn.answer.cached >= live - 1, (turn.answer, turn.outcome, live)
+        self._remember(session)
+
+    def _remember(self, session: Session) -> None:
+        cached = session.owner in self._cached
+        before = self._before.pop(session.owner, set())
+        made = self._made.get(session.owner, {}) if cached else {}
+        new = _seals(session.pieces) - before
+        self._made[session.owner] = made | dict.fromkeys(new, session.live)
+        self._cached[session.owner] = session.pieces
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"{self.seed}-{self._count}"
+
+    @property
+    def held(self) -> int:
+        """Tokens of what is left of all sessions, each shared beginning counted once."""
+        beginnings = {0}
+        for owner, pieces in self._cached.items():
+            beginning = 0
+            for token in list(_tokens(pieces, self._made[owner]))[:-1]:  # the last has no KV
+                beginning = hash((beginning, token))
+                beginnings.add(beginning)
+        return len(beginnings) - 1
+
+
+def _seals(pieces: list[Piece]) -> set[str]:
+    seals = {piece.seal for piece in pieces}
+    seals |= {piece.end_seal for piece in pieces if isinstance(piece, VisualItem)}
+    return {seal.history for seal in seals if seal is not None}
+
+
+def _tokens(pieces: list[Piece], made: dict[str, int]) -> Iterator[tuple]:
+    """What tells the KV of each token from that of others behind the same tokens."""
+    for piece in pieces:
+        seal = piece.seal and (piece.seal.history, made.get(piece.seal.history))
+        if isinstance(piece, TextPiece):
+            yield from ((token, piece.position, seal) for token in piece.ids)
+            continue
+        yield from ((token, piece.position) for token in piece.begin)
+        place = piece.blob, piece.base, piece.box.model_dump_json()
+        yield from ((i, *place, piece.keep, seal) for i in range(piece.tokens))
+        seal = piece.end_seal and (piece.end_seal.history, made.get(piece.end_seal.history))
+        yield from ((token, seal) for token in piece.end)
