@@ -79,6 +79,7 @@ class BenchWorker:
             raise WorkerLost(f"the worker at {self.url} broke off: {last}")
         meta = last["meta_info"]
         of_cache = meta.get("agentserve") or {}
+        sources = of_cache.get("sources")
         kept = [token for token in last["output_ids"] if token not in self.tokenizer.special_ids]
         return Measured(
             ids=kept[:new_tokens],
@@ -86,7 +87,7 @@ class BenchWorker:
             cached_tokens=meta["cached_tokens"],
             ttft_ms=first * 1000,
             freed=of_cache.get("freed", 0),
-            encoded=of_cache.get("encoded"),
+            encoded=None if sources is None else sources.count("encoder"),
         )
 
     def text_of(self, tokens: int, seed: str) -> str:

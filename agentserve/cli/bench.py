@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
+    from agentserve.bench.player import Texts
     from agentserve.bench.policies import PoliciesReport
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the product claims.")
@@ -98,18 +100,26 @@ async def _policies(
     folders: list[Path],
     recordings: list[Path],
     chosen: list[ScreenPolicy],
-    texts: object,
+    texts: Texts,
     url: str | None,
     model: str,
     turns: int | None,
 ) -> list[PoliciesReport]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     from agentserve.bench.policies import SESSIONS, measure
     from agentserve.bench.tape import read_tapes
     from agentserve.bench.worker import BenchWorker
     from agentserve.nano.evaluate.provenance import commit
 
+    stopped = threading.Event()
     async with _worker(url, model) as worker_url:
         worker = await asyncio.to_thread(BenchWorker, worker_url)
         try:
@@ -122,19 +132,20 @@ async def _policies(
                 for tape in tapes:
                     total = len(tape.screens) * len(chosen) * SESSIONS
                     task = bar.add_task(tape.name, total=total)
+
+                    def played(task: TaskID = task) -> None:
+                        if stopped.is_set():
+                            raise KeyboardInterrupt
+                        bar.advance(task)
+
                     reports.append(
                         await asyncio.to_thread(
-                            measure,
-                            worker,
-                            tape,
-                            chosen,
-                            texts,
-                            commit(),
-                            lambda task=task: bar.advance(task),
+                            measure, worker, tape, chosen, texts, commit(), played
                         )
                     )
             return reports
         finally:
+            stopped.set()  # a thread cannot be cancelled: it ends with its turn
             worker.close()
 
 

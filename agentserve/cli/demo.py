@@ -16,9 +16,11 @@ import typer
 
 from agentserve import __version__
 from agentserve.cli.console import err, out, run_until_signal
+from agentserve.cli.screens import Cell, Context, Policy, PositionsOption
 from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
     from agentserve.browser.scenarios import Scenario
@@ -45,6 +47,7 @@ class DemoOptions:
     recordings: Path
     keep_alive: bool
     as_json: bool
+    screens: ScreenPolicy
 
 
 def demo(
@@ -71,6 +74,10 @@ def demo(
         bool, typer.Option("--keep-alive", help="Leave router and workers running until Ctrl-C.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    policy: Policy = "full",
+    cell: Cell = None,
+    positions: PositionsOption = "turn",
+    vision_context: Context = "cell",
 ) -> None:
     """Start SGLang workers and a router, let an agent do five tasks in a browser, show the result.
 
@@ -90,6 +97,9 @@ def demo(
         recordings=recordings,
         keep_alive=keep_alive,
         as_json=as_json,
+        screens=ScreenPolicy(
+            policy=policy, cell=cell, positions=positions, vision_context=vision_context
+        ),
     )
     failed = run_until_signal(_demo(options))
     if failed:
@@ -130,6 +140,7 @@ def _facts(options: DemoOptions) -> list[tuple[str, str]]:
     note = " (8.7 million parameters, trained on MiniWoB++ pages only)"
     return [
         ("agentserve", __version__),
+        ("policy", options.screens.policy),
         ("model", options.model + (note if options.model == "nano" else "")),
         ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
     ]
@@ -171,7 +182,7 @@ async def _one(
     finished = await run_agent(
         client,
         browser,
-        Agent(program="navigator"),
+        Agent(program="navigator", screens=options.screens),
         scenario,
         RunConfig(max_turns=min(options.max_turns, scenario.max_turns)),
         options.recordings,
@@ -191,6 +202,8 @@ def _tell(options: DemoOptions, view: DemoView, page: Path, ready_s: float, tota
                 "turns": row.turns,
                 "prompt_tokens": row.prompt_tokens,
                 "cached_tokens": row.cached_tokens,
+                "screen_tokens": row.screen_tokens,
+                "sent_tokens": row.sent_tokens,
                 "median_turn_s": row.median_turn_s,
             }
             for row in view.rows.values()

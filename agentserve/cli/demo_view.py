@@ -28,6 +28,10 @@ class Row:
     turns: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    screen_tokens: int = 0
+    """Of the whole screens, as if each turn had sent all of it."""
+    sent_tokens: int = 0
+    """Of what of the screens was sent."""
     turn_s: list[float] = field(default_factory=list)
 
     @property
@@ -46,6 +50,7 @@ class Row:
             str(self.turns),
             str(self.prompt_tokens),
             f"{self.cached_tokens}{share}",
+            f"{self.sent_tokens} of {self.screen_tokens}" if self.screen_tokens else "",
             "" if median is None else f"{median:.2f} s",
             self.state,
         ]
@@ -88,7 +93,13 @@ class DemoView:
         table = Table(title="agentserve demo", title_justify="left")
         table.add_column("task", no_wrap=True)
         table.add_column("success")
-        for name in ("turns", "prompt tokens", "cached tokens", "median turn"):
+        for name in (
+            "turns",
+            "prompt tokens",
+            "cached tokens",
+            "screen tokens sent",
+            "median turn",
+        ):
             table.add_column(name, justify="right")
         table.add_column("ended")
         for row in self.rows.values():
@@ -118,6 +129,8 @@ class DemoRun:
         self._row.turns += 1
         self._row.prompt_tokens += usage.prompt_tokens
         self._row.cached_tokens += usage.cached_tokens
+        self._row.screen_tokens += usage.screen_tokens
+        self._row.sent_tokens += usage.sent_tokens
         self._row.turn_s.append(step.result.timings.total_ms / 1000)
         self._view.status(f"{self._row.name}: {step_line(step)}")
 

@@ -99,6 +99,11 @@ class Pin(Wire):
     """Prompt tokens that the worker held after the last turn."""
 
 
+Source = Literal["radix", "device", "memory", "folder", "encoder"]
+"""Where a picture's tokens came from: their KV was in the prefix cache; its embeddings in SGLang's
+own cache, or in the feature cache's memory or folder; or the vision encoder saw it."""
+
+
 class CallUsage(Wire):
     """One generation call of a turn, as the worker reported it."""
 
@@ -109,6 +114,8 @@ class CallUsage(Wire):
     """Slots freed once the call was answered: what newer parts of the screen had superseded."""
     rebuilt: bool = False
     """See TurnResult."""
+    sources: list[Source] = Field(default_factory=list)
+    """Of each picture of the prompt, in order; between program host and router only."""
 
 
 class Usage(Wire):
@@ -131,6 +138,8 @@ class Usage(Wire):
     """Visual tokens that this turn added to the prompt: of a ``mosaic``, of what changed."""
     freed_tokens: int = 0
     """Slots of the worker's KV cache that were freed once the turn was answered."""
+    encoded_pictures: int = 0
+    """Pictures, or parts of screens, that the vision encoder saw."""
     calls: list[CallUsage] = Field(default_factory=list)
 
     def plus(self, other: Usage) -> Usage:
@@ -241,6 +250,8 @@ class SentRegion(Wire):
     """Those that all of the box has."""
     shared: bool = False
     """Static on its surface: other sessions have it in their prefix."""
+    source: Source | None = None
+    """None: the worker did not tell."""
 
 
 class InvalidAction(Wire):

@@ -174,6 +174,11 @@ def items_of(req: Any) -> Iterator[tuple[int, Any]]:
             yield item.offsets[-1][1], item
 
 
+def found_tokens(req: Any) -> int:
+    """How many of the prompt's first tokens the prefix cache had when the request began."""
+    return req.cached_tokens
+
+
 def plain_ids(req: Any, length: int) -> array[int]:
     """The ids of a request's first tokens as it runs."""
     return req.full_untruncated_fill_ids[:length]
@@ -186,7 +191,7 @@ def prompt_length(req: Any) -> int:
 
 def answer_end(req: Any) -> int:
     """Tokens of the prompt and its answer."""
-    return len(req.origin_input_ids) + len(req.output_ids)
+    return len(req.origin_input_ids) + len(req.output_ids_through_stop)
 
 
 def aborted(req: Any) -> bool:

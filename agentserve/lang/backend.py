@@ -159,6 +159,7 @@ def _usage(meta: dict[str, Any]) -> CallUsage:
         completion_tokens=meta["completion_tokens"],
         freed_tokens=of_cache.get("freed", 0),
         rebuilt=of_cache.get("rebuilt", False),
+        sources=of_cache.get("sources", []),
     )
 
 

@@ -11,6 +11,7 @@ from agentserve.core.plans import Piece, Plan, VisualItem
 from agentserve.core.sessions import (
     InvalidAction,
     SentRegion,
+    Source,
     Timings,
     TurnResult,
     Usage,
@@ -65,20 +66,33 @@ def turn_result(
             screen_tokens=session.space.visual_tokens,
             sent_tokens=sum(item.tokens for item in plan.screen),
             freed_tokens=sum(call.freed_tokens for call in answer.calls),
-            calls=answer.calls,
+            encoded_pictures=sum(call.sources.count("encoder") for call in answer.calls),
+            calls=[call.model_copy(update={"sources": []}) for call in answer.calls],
         ),
         timings=timings,
         worker=WorkerRef(id=worker.id, boot_id=worker.boot_id),
         screenshot=shot.sha256,
         move=plan.move,
-        regions=[_region(item, grid) for item in plan.screen if item.box is not None],
+        regions=_regions(plan, first.sources if first else [], grid),
         live_visual_tokens=sum(p.tokens for p in after if isinstance(p, VisualItem)),
         rebuilt=any(call.rebuilt for call in answer.calls),
         attempts=attempts,
     )
 
 
-def _region(item: VisualItem, grid: int) -> SentRegion:
+def _regions(plan: Plan, sources: list[Source], grid: int) -> list[SentRegion]:
+    """``sources`` are those of all the prompt's pictures: the new screen's are the last."""
+    parts = [item for item in plan.screen if item.box is not None]
+    of_parts: list[Source | None] = [None] * len(parts)
+    pictures = sum(isinstance(piece, VisualItem) for piece in plan.prior) + len(parts)
+    if parts and len(sources) == pictures:  # else the first call did not show the screen yet
+        of_parts[:] = sources[-len(parts) :]
+    return [_region(item, source, grid) for item, source in zip(parts, of_parts, strict=True)]
+
+
+def _region(item: VisualItem, source: Source | None, grid: int) -> SentRegion:
     assert item.box is not None
     full = (item.box.width // grid) * (item.box.height // grid)
-    return SentRegion(box=item.box, tokens=item.tokens, full_tokens=full, shared=item.shared)
+    return SentRegion(
+        box=item.box, tokens=item.tokens, full_tokens=full, shared=item.shared, source=source
+    )

@@ -23,9 +23,7 @@ def test_a_folder_is_played_in_the_order_of_its_names(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("not a screen")
     (tape,) = read_tapes([folder], [], 28, most=2)
     assert (tape.name, str(tape.space.model), tape.texts) == ("tape", "56x84", None)
-    assert list(tape.screens) == [
-        (folder / name).read_bytes() for name in ("000.png", "001.png")
-    ]
+    assert list(tape.screens) == [(folder / name).read_bytes() for name in ("000.png", "001.png")]
 
 
 def test_what_cannot_be_played_is_told(tmp_path: Path) -> None:

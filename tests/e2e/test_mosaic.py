@@ -41,10 +41,13 @@ async def test_a_turn_costs_what_changed(router: RouterClient, positions: str) -
     key, *later = await play(router, session.id, screens)
     assert (key.usage.sent_tokens, key.usage.freed_tokens) == (SCREEN, 0)
     assert len(key.regions) == 4 * 5
+    assert {region.source for region in key.regions} == {"encoder"}
+    assert key.usage.encoded_pictures == 4 * 5
     for result in later:
         usage = result.usage
         (region,) = result.regions
         assert (region.box.x, region.box.y, region.tokens) == (56, 56, 4)
+        assert region.source == "encoder" and usage.encoded_pictures == 1
         assert usage.sent_tokens == 4 and usage.screen_tokens == SCREEN
         # what the turn before had left is all there, although its cell has gone
         assert usage.cached_tokens >= usage.stored_prefix_tokens
@@ -67,6 +70,7 @@ async def test_nothing_changed_and_everything_changed(router: RouterClient) -> N
     )
     assert (same.usage.sent_tokens, same.regions) == (0, [])
     assert same.live_visual_tokens == SCREEN
+    assert {region.source for region in back.regions} <= {"device", "memory"}
     for result in (other, back):
         assert result.usage.sent_tokens == SCREEN
         assert result.usage.freed_tokens >= SCREEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ from agentserve.engine.eviction.change import Change, change_of
 from agentserve.engine.eviction.keys import Sequence, compact, rows_of, sequence_of
 from agentserve.engine.eviction.memory import Memory
 from agentserve.engine.eviction.outcome import KEY, Outcome
-from agentserve.engine.items.carried import carried_of
+from agentserve.engine.items.carried import carried_of, source_of
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +84,9 @@ class EvictingCache(compat.Tree):
         run = self._run_of(req)
         if run is None:
             super().checkpoint(req, up_to=up_to, **kwargs)
+            if req.finished() and (sources := _sources(req)):
+                reason = "nothing is to leave"
+                compat.report(req, KEY, asdict(Outcome(reason=reason, sources=sources)))
             return
         if run.sequence is not None and compat.tree_owned(req) < run.common:
             run.sequence = None  # found, and not taken: SGLang can be told to miss
@@ -92,11 +95,16 @@ class EvictingCache(compat.Tree):
         if not req.finished():
             self._store(req, run, key)
             return
+        if run.change is not None and run.change.forked:
+            # someone will go on from there, of whom nothing is known yet
+            start = key[: compat.tree_owned(req)]
+            self._memory.reaches(f"{run.change.owner}, forked", start)
         reason = self._obstacle(req, run, up_to)
         outcome = self._store_last(req, run, key, reason) if reason else None
         if outcome is None:
             assert run.change is not None
             outcome = self._compact(req, run, run.change, plain, key)
+        outcome = replace(outcome, sources=_sources(req))
         compat.report(req, KEY, asdict(outcome))
 
     def _run_of(self, req: Any) -> _Run | None:
@@ -163,9 +171,7 @@ class EvictingCache(compat.Tree):
         self.wait_for_model()
         found = compat.tree_owned(req)
         if found > first:
-            shared = found
-            if not change.forked:
-                shared = self._memory.needed_by_others(change.owner, key, found)
+            shared = self._memory.needed_by_others(change.owner, key, found)
             self.adopt(req, down_to=first, at_least=shared)
         owned = compat.tree_owned(req)
         rows = rows_of(change, end)
@@ -195,3 +201,15 @@ class EvictingCache(compat.Tree):
             adopted=found - owned,
             rebuilt=run.rebuilt,
         )
+
+
+def _sources(req: Any) -> tuple[str, ...]:
+    """See Outcome."""
+    found = compat.found_tokens(req)
+    sources = []
+    for last, item in compat.items_of(req):
+        carried = carried_of(item)
+        if carried is None or carried.token is None:  # not a text token with a seal
+            source = source_of(item) or ("radix" if last < found else "device")
+            sources.append(source)
+    return tuple(sources)

@@ -11,7 +11,7 @@ KEY = "agentserve"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a request with visual items; counts are of slots in the KV pool, one a token."""
+    """Of a request with pictures; counts are of slots in the KV pool, one a token."""
 
     compacted: bool = False
     reason: str | None = None
@@ -22,6 +22,10 @@ class Outcome:
     """Tokens that others share and that were copied to change what follows them."""
     adopted: int = 0
     """Slots taken over from the tree, without moving anything."""
+    sources: tuple[str, ...] = ()
+    """Of each picture of the prompt, in order, where its tokens came from: ``radix`` (their KV was
+    in the prefix cache), ``device`` (SGLang's own cache of embeddings), ``memory`` or ``folder``
+    (the feature cache), ``encoder``."""
     rebuilt: bool = False
     """Whether some of the KV that the answer came from was lost since it was made, and computed
     anew from what was left; not: it all remembers what left."""

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agentserve.engine.feature_cache.entry import check_embeddings
 from agentserve.engine.feature_cache.folder import FolderTier
@@ -15,6 +15,7 @@ from agentserve.engine.feature_cache.memory import Held, MemoryTier
 if TYPE_CHECKING:
     from torch import Tensor
 
+Tier = Literal["memory", "folder"]
 KEEP_S = 60.0
 """How often the folder is told of an entry that is in use, at most."""
 CLOSE_TIMEOUT_S = 10.0
@@ -57,6 +58,11 @@ class FeatureCache:
 
     def get(self, key: str) -> Tensor | None:
         """The embeddings, [tokens, hidden] on the CPU, or None. Do not write into them."""
+        found = self.find(key)
+        return None if found is None else found[0]
+
+    def find(self, key: str) -> tuple[Tensor, Tier] | None:
+        """The same, and where they were."""
         now = time.monotonic()
         with self._lock:
             held = self._memory.get(key)
@@ -69,7 +75,7 @@ class FeatureCache:
         if held is not None:
             if due and self._folder:
                 self._folder.keep(key, held.tensor)
-            return held.tensor
+            return held.tensor, "memory"
         tensor = self._folder.get(key) if self._folder else None
         with self._lock:
             if tensor is None:
@@ -78,7 +84,7 @@ class FeatureCache:
             self._folder_hits += 1
             self._memory.put(key, Held(tensor, now))
         self._folder.keep(key, tensor)
-        return tensor
+        return tensor, "folder"
 
     def put(self, key: str, tensor: Tensor) -> None:
         """Store a copy of embeddings: [tokens, hidden], fp32, bf16 or fp16, on any device.

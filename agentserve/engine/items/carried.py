@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 KEY = "agentserve"
+SOURCE_KEY = "agentserve-source"
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,13 @@ def carried_of(item: Any) -> Carried | None:
         box=tuple(carried.box),
         kept=None if carried.kept is None else tuple(carried.kept),
     )
+
+
+def set_source(item: Any, source: str) -> None:
+    """Remember, on the item, where its embeddings came from when they were first asked for."""
+    item.model_specific_data.setdefault(SOURCE_KEY, source)
+
+
+def source_of(item: Any) -> str | None:
+    """``encoder``, or the tier of the feature cache; None when nobody asked for them here."""
+    return item.model_specific_data.get(SOURCE_KEY)

@@ -14,7 +14,7 @@ from agentserve.core.config import MIB
 from agentserve.engine import compat_items as compat
 from agentserve.engine.boot import boot_of
 from agentserve.engine.feature_cache import FeatureCache, checkpoint_revision, model_key
-from agentserve.engine.items.carried import Carried, carried_of
+from agentserve.engine.items.carried import Carried, carried_of, set_source
 
 
 def embed_items(
@@ -26,14 +26,15 @@ def embed_items(
 ) -> Any:
     """AROUND mm_schedule.get_embedding_and_mask: where SGLang embeds the pictures of a batch.
 
-    A batch without visual items goes the stock way, untouched.
+    A batch without visual items goes the stock way; what is encoded is counted there, too.
     """
     if any(carried_of(item) for item in embedding_items):
         model = data_embedding_func.__self__  # the method get_image_feature of a model
         known = worker_cache(compat.model_facts(model))
-        data_embedding_func = compat.replaced(
-            data_embedding_func, partial(item_features, data_embedding_func, model, known)
-        )
+        function = partial(item_features, data_embedding_func, model, known)
+    else:
+        function = partial(_encode_ordinary, data_embedding_func)
+    data_embedding_func = compat.replaced(data_embedding_func, function)
     return original(data_embedding_func, embedding_items, *args, **kwargs)
 
 
@@ -71,12 +72,13 @@ def encode(
     """
     features: dict[int, Tensor] = {}
     for i, (_, of) in enumerate(pictures):
-        if of is not None and (found := known.get(_key(of))) is not None:
-            features[i] = found.to(device)
+        if of is not None and (found := known.find(_key(of))) is not None:
+            features[i] = found[0].to(device)
+            set_source(pictures[i][0], found[1])
     missing = [i for i in range(len(pictures)) if i not in features]
     if missing:
         items = [pictures[i][0] for i in missing]
-        whole = encoder(items)
+        whole = _encode_ordinary(encoder, items)
         patches = [int(item.image_grid_thw.prod()) for item in items]
         merged = sum(patches) // whole.shape[0]
         on_host = whole.cpu()
@@ -88,6 +90,12 @@ def encode(
             if (of := pictures[i][1]) is not None:
                 known.put(_key(of), host)
     return [features[i] for i in range(len(pictures))]
+
+
+def _encode_ordinary(encoder: Callable[[list[Any]], Any], items: list[Any]) -> Any:
+    for item in items:
+        set_source(item, "encoder")
+    return encoder(items)
 
 
 @cache

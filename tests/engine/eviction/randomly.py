@@ -37,9 +37,7 @@ class Crowd:
         self._cached: dict[str, list[Piece]] = {}
         """Owner -> what is left of its last turn, as long as nothing was flushed."""
         self._made: dict[str, dict[str, int]] = {}
-        """Owner -> a seal's history -> how long the sequence was in which it was made in place."""
-        self._before: dict[str, set[str]] = {}
-        """Owner -> the seals of a prompt that is being answered."""
+        """Owner -> a seal's history -> what ran when it was made in place, if it was."""
         self._count = 0
 
     def play(self, steps: int, check: Callable[[Crowd], None]) -> None:
@@ -67,22 +65,23 @@ class Crowd:
     def _begin(self) -> None:
         session = Session(self.worker, self._name())
         self.sessions.append(session)
-        session.turn(screen(self._random.choice((1, 2)), WIDTH, HEIGHT), PARTS)
-        self._remember(session)
+        turn = session.turn(screen(self._random.choice((1, 2)), WIDTH, HEIGHT), PARTS)
+        self._remember(session, turn)
 
     def _fork(self) -> None:
-        """A fork has a turn before its parent has: only then its beginning is sure to be there."""
+        """The cache holds what was forked until there is need for room: no one knows when both
+        have gone on."""
         parent = self._random.choice(self.sessions)
         fork = parent.fork(self._name())
         if parent.owner in self._cached:
             self._cached[fork.owner] = fork.pieces
             self._made[fork.owner] = dict(self._made[parent.owner])
-        self._turns([fork])
+            start = f"the start of {fork.owner}"
+            self._cached[start], self._made[start] = fork.pieces, self._made[fork.owner]
         self.sessions.append(fork)
 
     def _turns(self, sessions: list[Session]) -> None:
         asked = [(session, *self._change()) for session in sessions]
-        self._before = {session.owner: _seals(session.pieces) for session in sessions}
         lives = [session.live for session in sessions]
         with ThreadPoolExecutor() as pool:
             turns = list(pool.map(lambda entry: entry[0].turn(*entry[1:]), asked))
@@ -104,14 +103,13 @@ class Crowd:
         self.reasons.add(turn.outcome["reason"])
         if self.expect_found and session.owner in self._cached:
             assert turn.answer.cached >= live - 1, (turn.answer, turn.outcome, live)
-        self._remember(session)
+        self._remember(session, turn)
 
-    def _remember(self, session: Session) -> None:
-        cached = session.owner in self._cached
-        before = self._before.pop(session.owner, set())
-        made = self._made.get(session.owner, {}) if cached else {}
-        new = _seals(session.pieces) - before
-        self._made[session.owner] = made | dict.fromkeys(new, session.live)
+    def _remember(self, session: Session, turn: Turn) -> None:
+        made = self._made.get(session.owner, {}) if session.owner in self._cached else {}
+        ran = hash((str(turn.pieces), str(turn.answer.ids[:-1]), str(made)))
+        new = _seals(session.pieces) - _seals(turn.pieces)
+        self._made[session.owner] = made | dict.fromkeys(new, ran)
         self._cached[session.owner] = session.pieces
 
     def _name(self) -> str:

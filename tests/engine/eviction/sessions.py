@@ -52,13 +52,16 @@ class Session:
     owner: str
     pieces: list[Piece] = field(default_factory=list)
     """What is left of every turn so far, and the answers."""
+    forked: bool = False
+    """Whether another session goes on from the same turn."""
     pictures: dict[str, Image.Image] = field(default_factory=dict)
 
     def fork(self, owner: str) -> Session:
-        """Another session that continues this one's last turn."""
-        forked = copy(self)
-        forked.owner, forked.pieces = owner, list(self.pieces)
-        return forked
+        """Another session that continues this one's last turn. Both go on in any order."""
+        self.forked = True
+        other = copy(self)
+        other.owner, other.pieces = owner, list(self.pieces)
+        return other
 
     def turn(
         self, screen: Image.Image, parts: Iterable[Place], text: str = "", **body: Any
@@ -99,7 +102,9 @@ class Session:
         """What stays of a prompt once it is answered; all of it, too, if need be: it says whose
         prompt it is."""
         image_id = self.worker.image_token()
-        after = after_form(pieces, settle(pieces, GRID), image_id, GRID, self.owner)
+        after = after_form(
+            pieces, settle(pieces, GRID), image_id, GRID, owner=self.owner, forked=self.forked
+        )
         if after is not None:
             return after
         ids, metas = engine_form(pieces, image_id, GRID)
@@ -112,6 +117,7 @@ class Session:
 
     def answered(self, pieces: Sequence[Piece], answer: Sequence[int]) -> None:
         """Go on from what is left of the prompt, and its answer."""
+        self.forked = False
         self.pieces = settle(pieces, GRID)
         self._add_text(self.pieces, answer)
 

@@ -25,7 +25,7 @@ FAR = 0.1
 """KV with and without what has left in sight; these are about 1 apart."""
 START = screen(1, WIDTH, HEIGHT)
 UNSTORED = 1
-"""The last token of an answer: nothing was computed behind it, so it has no KV."""
+"""The last token of an answer is not kept: it may have no KV, or be a stop that is left out."""
 
 
 @pytest.fixture
@@ -127,14 +127,31 @@ class TestOthers:
             turn = change_found(two, part, seed)
             assert turn.answer.distance(before.answer) < ROUNDING
 
-    def test_a_fork_and_its_parent_go_on(self, cold: Worker):
+    @pytest.mark.parametrize("order", [("fork", "parent"), ("parent", "fork")])
+    def test_a_fork_and_its_parent_go_on(self, cold: Worker, order: tuple[str, str]):
         parent = started(cold, "parent")
         change_found(parent, 1, 10)
+        sessions = {"parent": parent, "fork": parent.fork("fork")}
+        for seed, name in enumerate(order):
+            outcome = change_found(sessions[name], 2, 40 + seed).outcome
+            assert outcome["adopted"] == 0
+            assert outcome["copied"] > 0
+        for seed, name in enumerate(order):
+            assert change_found(sessions[name], 3, 60 + seed).outcome["adopted"] > 0
+
+    def test_a_fork_that_has_not_gone_on_is_known_to_third_ones(self, cold: Worker):
+        parent, third = started(cold, "parent"), started(cold, "third")
         fork = parent.fork("fork")
-        assert change_found(fork, 2, 40).outcome["adopted"] == 0
-        assert change_found(parent, 2, 50).outcome["adopted"] > 0
-        change_found(fork, 3, 60)
-        change_found(parent, 3, 61)
+        change_found(parent, 1, 10)
+        assert change_found(third, 1, 11).outcome["adopted"] == 0
+        change_found(fork, 1, 12)
+
+    def test_what_another_ended_with_is_copied_without_a_word_of_a_fork(self, cold: Worker):
+        first, second = started(cold, "one"), started(cold, "two")
+        change_found(first, 1, 10)
+        change_found(second, 1, 10)  # the same: now both end at the same place
+        assert change_found(first, 2, 11).outcome["adopted"] == 0
+        assert change_found(second, 3, 12).outcome["adopted"] > 0
 
     def test_two_at_once(self, cold: Worker):
         sessions = [started(cold, "one"), started(cold, "two")]
@@ -175,15 +192,15 @@ class TestRebuild:
         _, again = in_place()
         assert again.answer.distance(expected.answer) < ROUNDING
 
-    def test_a_lost_end_is_not_continued_in_place(self, cold: Worker):
-        """A sequence of which only the last tokens are gone is found whole or not at all."""
+    def test_an_answer_of_which_only_the_beginning_is_continued(self, cold: Worker):
         session = started(cold, "one")
         change_found(session, 1, 10)
         shorter = session.fork("two")
-        ids = shorter.pieces[-1].ids
-        shorter.pieces[-1] = shorter.pieces[-1].model_copy(update={"ids": ids[:1]})
+        ids = shorter.pieces[-1].ids[:2]
+        shorter.pieces[-1] = shorter.pieces[-1].model_copy(update={"ids": ids})
+        live = shorter.live
         turn = change(shorter, 2, 11)
-        assert turn.outcome["rebuilt"]
+        assert (turn.answer.cached, turn.outcome["rebuilt"]) == (live, False)
         change_found(session, 2, 11)
 
 
@@ -208,11 +225,13 @@ class TestEnds:
         stop = {"stop_token_ids": [whole[1]], "ignore_eos": False, "max_new_tokens": 50}
         turn = change(session, 1, 10, sampling_params=stop)
         assert turn.answer.ids == whole[:2]
-        live = session.live
-        following = change(session, 2, 11)
-        # a later token had begun when it stopped: then the last one has KV, too
-        assert following.answer.cached in (live - UNSTORED, live)
-        assert not following.outcome["rebuilt"]
+        shorter = session.fork("two")
+        shorter.pieces[-1] = shorter.pieces[-1].model_copy(update={"ids": whole[:1]})
+        # a client may leave out what the answer stopped with
+        live = shorter.live
+        following = change(shorter, 2, 11)
+        assert (following.answer.cached, following.outcome["rebuilt"]) == (live, False)
+        change_found(session, 2, 11)
 
     def test_an_answer_of_one_token(self, cold: Worker):
         session = started(cold, "one")

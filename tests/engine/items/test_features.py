@@ -9,7 +9,7 @@ from agentserve.core.config import FeatureCacheConfig
 from agentserve.engine.boot import Boot
 from agentserve.engine.feature_cache import FeatureCache
 from agentserve.engine.items import features
-from agentserve.engine.items.carried import Carried, carried_of
+from agentserve.engine.items.carried import Carried, carried_of, source_of
 from agentserve.engine.items.features import embed_items, encode, item_features
 
 WIDTH = 3
@@ -110,7 +110,10 @@ class TestInABatch:
     def test_ordinary_images_alone_go_the_stock_way(self, stock):
         encoder = Model().get_image_feature
         items = [picture(1, 1, 2), picture(2, 2, 2)]
-        assert embed_items(stock, encoder, embedding_items=items, rest=3) == (encoder, 3)
+        function, rest = embed_items(stock, encoder, embedding_items=items, rest=3)
+        assert rest == 3 and torch.equal(function(items), encoder(items))
+        assert function.__self__ is encoder.__self__
+        assert [source_of(item) for item in items] == ["encoder"] * 2
 
     def test_with_an_item_the_encoder_is_replaced_by_its_like(self, stock):
         model = Model()
