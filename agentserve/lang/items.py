@@ -77,12 +77,10 @@ def after_form(
     *,
     owner: str,
     forked: bool,
-) -> After | None:
+) -> After:
     """What of the prompt ``pieces`` stays in the cache once it is answered: ``settled``, which is
-    the same with some items smaller or gone. None when all of it stays as it is. ``owner`` and
-    ``forked`` as in After."""
-    if list(pieces) == list(settled):
-        return None
+    the same with some items smaller or gone. ``owner`` and ``forked`` as in After: they are told
+    also when all of it stays."""
     ids, _ = engine_form(pieces, image_id, grid)
     _, metas = engine_form(settled, image_id, grid)
     stays = _stays(pieces, settled)

@@ -130,10 +130,15 @@ class Prompt:
         if self._answered:
             pieces = settled
         ids, metas = engine_form(pieces, self._image_id, grid)
-        after = after_form(
-            pieces, settled, self._image_id, grid, owner=self._owner, forked=self._forked
-        )
-        if after is not None:
+        if metas:
+            after = after_form(
+                pieces,
+                settled,
+                self._image_id,
+                grid,
+                owner=self._owner,
+                forked=self._forked and not self._answered,
+            )
             metas[0] = metas[0].model_copy(update={"after": after})
         return CallInput(ids, [p.blob for p in pieces if isinstance(p, VisualItem)], metas)
 

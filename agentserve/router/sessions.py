@@ -37,7 +37,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of, names_of, pick_worker, why_lost
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.workers import WorkerRegistry
-from agentserve.vision.policies import MARKER_TOKENS, check_policy, parse_policy
+from agentserve.vision.policies import MARKER_TOKENS, Policy, check_policy, parse_policy
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2.0
@@ -150,6 +150,7 @@ class Sessions:
                 expires_at=created + timedelta(seconds=create.timeout_s),
                 last_active_at=created,
                 pin=Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=1),
+                warnings=_warnings(policy, worker),
             )
             await self._events.create(
                 SessionRecord(session=session, binding=binding),
@@ -358,6 +359,16 @@ def no_worker(workers: list[Worker], need: Need) -> NoWorker:
         details={"models": names},
         retry_after=RETRY_AFTER_S,
     )
+
+
+def _warnings(policy: Policy, worker: Worker) -> list[str]:
+    assert worker.report is not None
+    if policy.mosaic and worker.report.page_size > 1:
+        return [
+            f"the worker's page size is {worker.report.page_size}: what a newer part of the screen "
+            "covers cannot leave its cache, and each turn computes more"
+        ]
+    return []
 
 
 def _pin_data(pin: Pin | None) -> dict[str, str | int]:

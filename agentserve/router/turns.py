@@ -42,6 +42,11 @@ from agentserve.router.tasks import Tasks
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.screenshots import Screenshot, open_screenshot
 
+_TOLD = {
+    "turn", "epoch", "action", "invalid", "usage", "timings", "move", "regions",
+    "live_visual_tokens", "rebuilt",
+}  # fmt: skip
+"""Of a turn's result, in its event."""
 MAX_DECODES = 4
 """Screenshots decoded at once: the largest one allowed takes some 250 MB while it is."""
 
@@ -288,9 +293,7 @@ class Turns:
         result = turn.result
         held = num_tokens(after)
         screens = [p.turn for p in after if isinstance(p, VisualItem)]
-        data = result.model_dump(
-            mode="json", include={"turn", "epoch", "action", "invalid", "usage", "timings", "move"}
-        )
+        data = result.model_dump(mode="json", include=_TOLD)
         while True:
             session = record.session
             pin = session.pin

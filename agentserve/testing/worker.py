@@ -50,6 +50,7 @@ class FakeWorker:
         model: str = "fake-vl",
         architecture: str = "Qwen2_5_VLForConditionalGeneration",
         context_length: int = 32_768,
+        page_size: int = 1,
         version: str = __version__,
         plugin: bool = True,
         image_pad_id: int = 151_655,
@@ -67,6 +68,7 @@ class FakeWorker:
         self._architecture = architecture
         self._grid = family_of(architecture).grid
         self._context_length = context_length
+        self._page_size = page_size
         self._version = version
         self._plugin = plugin
         self._image_pad_id = image_pad_id
@@ -114,7 +116,7 @@ class FakeWorker:
             architecture=self._architecture,
             context_length=self._context_length,
             max_total_tokens=4 * self._context_length,
-            page_size=1,
+            page_size=self._page_size,
             device="cpu",
             tokenizer_sha256=hashlib.sha256(self._tokenizer.encode()).hexdigest(),
         )

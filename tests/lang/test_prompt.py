@@ -4,6 +4,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from agentserve.core.families import Family
+from agentserve.core.item_urls import kept_tokens
 from agentserve.core.plans import Box, Piece, TextPiece, VisualItem, next_position
 from agentserve.core.screens import Size
 from agentserve.lang.items import engine_form
@@ -299,4 +300,8 @@ def test_the_engine_is_told_of_parts_only(new_prompt) -> None:
     metas = sent.metas
     assert [meta.box.x for meta in metas] == [0, 56] and len(blobs) == 2
     image_id = prompt.tokenizer.special_id("<|image_pad|>")
+    after = metas[0].after
+    assert list(kept_tokens(after.kept, len(ids))) == list(range(len(ids)))
+    assert (after.owner, len(after.items)) == ("s_1", 2)
+    metas[0] = metas[0].model_copy(update={"after": None})
     assert engine_form(prompt.pieces(), image_id, 28) == (ids, metas)

@@ -73,7 +73,9 @@ def test_a_mosaic_goes_on_where_it_ended_and_tells_the_engine(
     # … so that the second call goes on without it, under the seals that were told before
     later = [parse_item_url(url) for url in scripted.requests[-1]["image_data"]]
     assert [meta.base for meta in later] == bases[1:]
-    assert later[0].after is None and later[0].texts[: len(after.texts)] == after.texts
+    assert later[0].texts[: len(after.texts)] == after.texts
+    ids = len(scripted.requests[-1]["input_ids"])
+    assert _kept(later[0].after, scripted.requests[-1]) == list(range(ids))
     assert any(anchor.seal for anchor in after.texts)
 
 

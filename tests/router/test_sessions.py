@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,9 @@ from agentserve.core.errors import (
     UnknownSession,
 )
 from agentserve.core.screens import Size
+from agentserve.testing.worker import FakeWorker
 
-from .rig import MODEL_SIZE, VIEWPORT, Rig, eventually, new_session, picture
+from .rig import MODEL_SIZE, VIEWPORT, Rig, eventually, new_session, picture, running_rig
 
 
 async def test_create_places_the_session_and_tells_everything(rig: Rig):
@@ -136,3 +138,10 @@ async def test_the_reaper_expires_sessions_that_nobody_asks_for(rig: Rig):
         lambda: rig.client.session(session.id), lambda s: s.status.value == "expired"
     )
     assert expired.turns == 0
+
+
+async def test_a_mosaic_on_pages_is_warned_of(tmp_path: Path):
+    async with FakeWorker(page_size=16) as paged, running_rig(tmp_path, [paged]) as rig:
+        mosaic = await rig.client.create_session(new_session(policy="mosaic"))
+        assert [warning[:30] for warning in mosaic.warnings] == ["the worker's page size is 16: "]
+        assert (await rig.client.create_session(new_session())).warnings == []

@@ -10,6 +10,7 @@ removed tokens in sight; the same tokens computed from what is left (*rebuilt*) 
 - A seal that nothing more is known of runs and is stored under its own sentinels: rebuilt KV.
 - A seal made in place is stored under sentinels that are derived from all the keys before it at
   the time, those of the removed tokens included. No client can know these. The cache remembers
-  them, by the prompt that clients send instead, and takes them for a whole remembered sequence or
-  not at all: if a part of it is gone, what follows would be computed under a key that is not its.
+  them, by the prompt that clients send instead, and takes them for all that a prompt has of the
+  remembered sequence or not at all: if a part of that is gone, what follows would be computed
+  under a key that is not its.
 """

@@ -70,7 +70,8 @@ class TestTurns:
             turn = change_found(session, part, seed)
             gone = turn.answer.prompt_tokens + NEW_TOKENS - session.live
             assert gone in (12, 14)  # a part; its screen's markers, too, when it was the last
-            assert turn.outcome == {
+            assert set(turn.outcome["sources"][:-1]) == {"radix"}
+            assert turn.outcome == turn.outcome | {
                 "compacted": True,
                 "reason": None,
                 "freed": gone,
