@@ -156,6 +156,16 @@ class PlaywrightComputer:
             )
         self._image_size = space.model
 
+    def renew(self) -> None:
+        """Forget what pages have done so far: another task begins."""
+        self._tabs.take_notes()
+        self._seen = None
+
+    @property
+    def tabs(self) -> int:
+        """How many are open."""
+        return len(self._tabs)
+
     async def load(self) -> None:
         """Load the start page. Raises BrowserFailed when there is none."""
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -148,35 +148,47 @@ def load_scenario(name: str, seed: int = 0, root: Path = BUNDLED) -> Scenario:
 
 @asynccontextmanager
 async def open_scenario(
-    browser: Browser,
-    scenario: Scenario,
-    *,
-    served: str | None = None,
-    settle_timeout_s: float = 5.0,
+    browser: Browser, scenario: Scenario, *, settle_timeout_s: float = 5.0
 ) -> AsyncIterator[Stage]:
     """Serve the scenario's pages, open a computer on them and prepare the task.
 
-    ``served`` is where the scenario's folders are served already, if they are. The pages reach
-    nothing but themselves. Raises BrowserFailed when the page cannot be prepared.
+    The pages reach nothing but themselves. Raises BrowserFailed when the page cannot be prepared.
     """
-    pages = nullcontext(served) if served is not None else serve_pages(*scenario.folders)
-    async with pages as base:
-        url = f"{base}/{scenario.task.start}"
-        async with open_computer(
-            browser,
-            url,
-            viewport=scenario.viewport,
-            scale=scenario.scale,
-            closed=True,
-            settle_timeout_s=settle_timeout_s,
-        ) as computer:
-            try:
-                goal = await scenario.task.prepare(computer.page, url)
-            except PlaywrightError as error:
-                raise BrowserFailed(
-                    f"scenario {scenario.name} cannot be opened: {error.message.splitlines()[0]}"
-                ) from error
-            yield Stage(scenario, computer, url, goal)
+    async with (
+        serve_pages(*scenario.folders) as base,
+        open_for(browser, scenario, base, settle_timeout_s=settle_timeout_s) as computer,
+    ):
+        yield await set_stage(computer, scenario, base)
+
+
+@asynccontextmanager
+async def open_for(
+    browser: Browser, scenario: Scenario, base: str, *, settle_timeout_s: float = 5.0
+) -> AsyncIterator[PlaywrightComputer]:
+    """A computer for a scenario whose pages are served at ``base``, and for its likes: those of the
+    same pages, viewport and scale."""
+    async with open_computer(
+        browser,
+        f"{base}/{scenario.task.start}",
+        viewport=scenario.viewport,
+        scale=scenario.scale,
+        closed=True,
+        settle_timeout_s=settle_timeout_s,
+    ) as computer:
+        yield computer
+
+
+async def set_stage(computer: PlaywrightComputer, scenario: Scenario, base: str) -> Stage:
+    """Load the scenario's start page and prepare its task. Raises BrowserFailed."""
+    url = f"{base}/{scenario.task.start}"
+    computer.renew()
+    try:
+        goal = await scenario.task.prepare(computer.page, url)
+    except PlaywrightError as error:
+        raise BrowserFailed(
+            f"scenario {scenario.name} cannot be opened: {error.message.splitlines()[0]}"
+        ) from error
+    return Stage(scenario, computer, url, goal)
 
 
 def read_file(path: Path) -> SiteFile | MiniwobFile:

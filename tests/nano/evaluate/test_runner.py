@@ -14,7 +14,7 @@ from agentserve.browser.pages import serve_pages
 from agentserve.core.errors import BrowserFailed, InvalidRequest, Unavailable
 from agentserve.nano.evaluate.episodes import Episode, Job, Played, plan
 from agentserve.nano.evaluate.players import broken_off, oracle, random_clicks
-from agentserve.nano.evaluate.runner import ATTEMPTS, play, play_all
+from agentserve.nano.evaluate.runner import ATTEMPTS, Lane, play_all
 
 PLAYERS = {"random": random_clicks, "oracle": oracle}
 NOTHING = Played(success=False, reward=0.0, end="max_turns", turns=0)
@@ -24,6 +24,12 @@ NOTHING = Played(success=False, reward=0.0, end="max_turns", turns=0)
 async def served() -> AsyncIterator[str]:
     async with serve_pages(html_folder()) as base:
         yield base
+
+
+@pytest.fixture
+async def lane(browser: Browser, served: str) -> AsyncIterator[Lane]:
+    async with Lane(browser, served) as lane:
+        yield lane
 
 
 async def test_both_baselines_play_the_same_seeds(browser: Browser) -> None:
@@ -69,8 +75,8 @@ async def test_the_most_turns_are_the_scenarios_own_when_none_are_given(
         return NOTHING
 
     job = Job(task="click-test", seed=0, player="random")
-    await play(browser, served, player, job, None)
-    await play(browser, served, player, job, 2)
+    await lane.play(player, job, None)
+    await lane.play(player, job, 2)
     assert asked == [8, 2]
 
 
@@ -103,9 +109,7 @@ async def test_an_error_of_a_player_ends_all(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("fails", [1, ATTEMPTS])
-async def test_what_the_machinery_breaks_off_is_played_again(
-    browser: Browser, served: str, fails: int
-) -> None:
+async def test_what_the_machinery_breaks_off_is_played_again(lane: Lane, fails: int) -> None:
     begun = 0
 
     async def player(stage, job, max_turns) -> Played:
@@ -117,9 +121,7 @@ async def test_what_the_machinery_breaks_off_is_played_again(
             raise BrowserFailed("the page does not answer")
         return broken_off(Unavailable("nobody is there"), turns=2)
 
-    episode = await play(
-        browser, served, player, Job(task="click-test", seed=0, player="random"), None
-    )
+    episode = await lane.play(player, Job(task="click-test", seed=0, player="random"), None)
     assert episode.attempts == begun == min(fails + 1, ATTEMPTS)
     if fails == ATTEMPTS:
         assert (episode.end, episode.success, episode.turns) == ("error", False, 2)
@@ -139,15 +141,15 @@ async def test_without_a_browser_nothing_is_tried_again(served: str) -> None:
 
     async with launch_browser() as gone:
         with pytest.raises(BrowserFailed):
-            await play(gone, served, player, Job(task="click-test", seed=0, player="random"), None)
+            await Lane(gone, served).play(
+                player, Job(task="click-test", seed=0, player="random"), None
+            )
     assert begun == 1
 
 
-async def test_an_unknown_task_is_refused(browser: Browser, served: str) -> None:
+async def test_an_unknown_task_is_refused(lane: Lane) -> None:
     with pytest.raises(InvalidRequest, match="click-tset"):
-        await play(
-            browser, served, random_clicks, Job(task="click-tset", seed=0, player="random"), None
-        )
+        await lane.play(random_clicks, Job(task="click-tset", seed=0, player="random"), None)
 
 
 async def test_cancelling_closes_the_pages_that_are_played(browser: Browser) -> None:
