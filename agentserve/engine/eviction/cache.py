@@ -96,9 +96,9 @@ class EvictingCache(compat.Tree):
             self._store(req, run, key)
             return
         if run.change is not None and run.change.forked:
-            # someone will go on from there, of whom nothing is known yet
-            start = key[: compat.tree_owned(req)]
-            self._memory.reaches(f"{run.change.owner}, forked", start)
+            # what was found, not what the tree has by now: the prompt's own beginning is no one's
+            start = key[: compat.found_tokens(req)]
+            self._memory.forks(run.change.owner, start, continued=run.sequence is not None)
         reason = self._obstacle(req, run, up_to)
         outcome = self._store_last(req, run, key, reason) if reason else None
         if outcome is None:

@@ -10,6 +10,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from agentserve.engine.eviction.keys import Sequence, digest
 
@@ -27,6 +28,10 @@ class _End:
     digest: bytes
 
 
+def _end(key: array[int]) -> _End:
+    return _End(len(key), key[-1], digest(key, len(key)))
+
+
 class Memory:
     """Of one prefix tree, forgotten together with it."""
 
@@ -39,6 +44,8 @@ class Memory:
         A seal's plain id is one of a kind: few sequences have the same."""
         self._places: dict[tuple[bytes, bytes], tuple[int, int]] = {}
         self._ends: OrderedDict[str, _End] = OrderedDict()
+        self._forks: OrderedDict[_End, None] = OrderedDict()
+        """Where others go on of whom nothing is known yet. That they have is never told."""
 
     def remember(self, sequence: Sequence, plain: array[int]) -> None:
         """Take in ``sequence``, whose plain ids are ``plain``."""
@@ -72,18 +79,33 @@ class Memory:
         """The last sequence of ``owner`` in the tree is ``key``."""
         self._ends.pop(owner, None)
         if len(key):
-            self._ends[owner] = _End(len(key), key[-1], digest(key, len(key)))
+            self._ends[owner] = _end(key)
         if len(self._ends) > self._owner_limit:
             self._ends.popitem(last=False)
 
+    def forks(self, owner: str, start: array[int], *, continued: bool) -> None:
+        """Others go on as well from ``start``, which a prompt of ``owner`` found in the tree.
+
+        ``continued``: it is of a remembered sequence. If it is not, and nothing is known of the
+        owner, then what was forked has been lost, or was never here: ``start`` is what strangers
+        happen to begin with. Held, it would be no one's as soon as they leave it.
+        """
+        if not len(start) or not (continued or owner in self._ends):
+            return
+        end = _end(start)
+        self._forks[end] = None
+        self._forks.move_to_end(end)
+        if len(self._forks) > self._owner_limit:
+            self._forks.popitem(last=False)
+
     def needed_by_others(self, owner: str, key: array[int], length: int) -> int:
         """How many of the first ``length`` tokens of ``key`` another owner's sequence ends with."""
+        others = (end for other, end in self._ends.items() if other != owner)
         return max(
             (
                 end.length
-                for other, end in self._ends.items()
-                if other != owner
-                and end.length <= length
+                for end in chain(others, self._forks)
+                if end.length <= length
                 and key[end.length - 1] == end.last
                 and digest(key, end.length) == end.digest
             ),

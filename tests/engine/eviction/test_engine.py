@@ -7,15 +7,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from PIL import Image
 
 from agentserve.engine.eviction.outcome import KEY
 
 from ..items.asking import NEW_TOKENS, Worker
-from ..items.pictures import GRID, screen
+from ..items.pictures import GRID
 from ..items.reference import Reference
 from .reference import Kept
-from .sessions import HEIGHT, PARTS, WIDTH, Session, Turn, slots_in_use
+from .sessions import PARTS, Session, Turn, slots_in_use
+from .turns import START, UNSTORED, change, change_found, changed, started
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -23,43 +23,6 @@ ROUNDING = 2e-3
 """Two fp32 computations of a log probability."""
 FAR = 0.1
 """KV with and without what has left in sight; these are about 1 apart."""
-START = screen(1, WIDTH, HEIGHT)
-UNSTORED = 1
-"""The last token of an answer is not kept: it may have no KV, or be a stop that is left out."""
-
-
-@pytest.fixture
-def cold(worker: Worker) -> Worker:
-    worker.flush()
-    return worker
-
-
-def started(worker: Worker, owner: str) -> Session:
-    session = Session(worker, owner)
-    session.turn(START, PARTS)
-    return session
-
-
-def changed(part: int, seed: int) -> Image.Image:
-    x, y, width, height = PARTS[part]
-    image = START.copy()
-    image.paste(screen(seed, width, height), (x, y))
-    return image
-
-
-def change(session: Session, part: int, seed: int, **body) -> Turn:
-    """One part of the screen has changed."""
-    return session.turn(changed(part, seed), [PARTS[part]], f"turn {part}", **body)
-
-
-def change_found(session: Session, part: int, seed: int) -> Turn:
-    """The same, with all that was left of the session found in the cache."""
-    live = session.live
-    turn = change(session, part, seed)
-    assert turn.answer.cached == live - UNSTORED
-    assert turn.outcome["compacted"]
-    assert not turn.outcome["rebuilt"]
-    return turn
 
 
 class TestTurns:
@@ -127,25 +90,6 @@ class TestOthers:
         for before, part, seed in zip(expected, (2, 1), (30, 31), strict=True):
             turn = change_found(two, part, seed)
             assert turn.answer.distance(before.answer) < ROUNDING
-
-    @pytest.mark.parametrize("order", [("fork", "parent"), ("parent", "fork")])
-    def test_a_fork_and_its_parent_go_on(self, cold: Worker, order: tuple[str, str]):
-        parent = started(cold, "parent")
-        change_found(parent, 1, 10)
-        sessions = {"parent": parent, "fork": parent.fork("fork")}
-        for seed, name in enumerate(order):
-            outcome = change_found(sessions[name], 2, 40 + seed).outcome
-            assert outcome["adopted"] == 0
-            assert outcome["copied"] > 0
-        for seed, name in enumerate(order):
-            assert change_found(sessions[name], 3, 60 + seed).outcome["adopted"] > 0
-
-    def test_a_fork_that_has_not_gone_on_is_known_to_third_ones(self, cold: Worker):
-        parent, third = started(cold, "parent"), started(cold, "third")
-        fork = parent.fork("fork")
-        change_found(parent, 1, 10)
-        assert change_found(third, 1, 11).outcome["adopted"] == 0
-        change_found(fork, 1, 12)
 
     def test_what_another_ended_with_is_copied_without_a_word_of_a_fork(self, cold: Worker):
         first, second = started(cold, "one"), started(cold, "two")

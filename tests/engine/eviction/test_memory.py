@@ -63,6 +63,9 @@ def test_it_is_bounded():
     assert memory.needed_by_others("c", ids(1, 2, 3), 3) == 3
     memory.reaches("b", ids(9))
     assert memory.needed_by_others("c", ids(1, 2, 3), 3) == 0
+    for start in (ids(1, 2), ids(1), ids(7)):
+        memory.forks("c", start, continued=True)
+    assert memory.needed_by_others("c", ids(1, 2, 3), 3) == 1
 
 
 def test_ends_of_others_on_a_path():
@@ -76,3 +79,28 @@ def test_ends_of_others_on_a_path():
     assert memory.needed_by_others("me", key, 2) == 0
     memory.reaches("fork", ids(1, 2, 3, 7))  # it went on, on a path of its own
     assert memory.needed_by_others("me", key, 5) == 0
+
+
+def test_what_was_forked_is_held_for_good():
+    memory = Memory()
+    start, key = ids(1, 2, 3), ids(1, 2, 3, 4, 5)
+    memory.reaches("parent", start)
+    memory.forks("parent", start, continued=False)
+    memory.reaches("parent", key)
+    assert memory.needed_by_others("parent", key, 5) == 3
+    # by what the same owner forks later, too: of the first fork nothing is known yet
+    memory.forks("parent", ids(1, 8), continued=False)
+    memory.forks("parent", ids(), continued=False)
+    assert memory.needed_by_others("parent", key, 5) == 3
+    assert memory.needed_by_others("parent", key, 2) == 0
+
+
+def test_what_strangers_begin_with_is_not_held_for_a_fork_that_was_lost():
+    memory = Memory()
+    key = ids(1, 2, 3)
+    memory.reaches("stranger", key)
+    memory.forks("parent", key[:2], continued=False)
+    assert memory.needed_by_others("stranger", key, 3) == 0
+    # of a remembered sequence it is what the fork begins with, whoever made it
+    memory.forks("parent", key[:2], continued=True)
+    assert memory.needed_by_others("stranger", key, 3) == 2
