@@ -39,6 +39,9 @@ class Crowd:
         self._made: dict[str, dict[str, int]] = {}
         """Owner -> a seal's history -> what ran when it was made in place, if it was."""
         self._count = 0
+        # the random model might say it, and then a prompt would have more of them than pictures
+        unsaid = {str(self.worker.image_token()): -1000.0}
+        self._body = {"sampling_params": {"logit_bias": unsaid}}
 
     def play(self, steps: int, check: Callable[[Crowd], None]) -> None:
         """``check`` is called after every step, when nothing runs."""
@@ -65,7 +68,8 @@ class Crowd:
     def _begin(self) -> None:
         session = Session(self.worker, self._name())
         self.sessions.append(session)
-        turn = session.turn(screen(self._random.choice((1, 2)), WIDTH, HEIGHT), PARTS)
+        first = screen(self._random.choice((1, 2)), WIDTH, HEIGHT)
+        turn = session.turn(first, PARTS, **self._body)
         self._remember(session, turn)
 
     def _fork(self) -> None:
@@ -84,7 +88,7 @@ class Crowd:
         asked = [(session, *self._change()) for session in sessions]
         lives = [session.live for session in sessions]
         with ThreadPoolExecutor() as pool:
-            turns = list(pool.map(lambda entry: entry[0].turn(*entry[1:]), asked))
+            turns = list(pool.map(lambda entry: entry[0].turn(*entry[1:], **self._body), asked))
         for session, live, turn in zip(sessions, lives, turns, strict=True):
             self._account(session, live, turn)
 

@@ -64,9 +64,7 @@ async def test_at_most_so_many_play_at_once_and_in_order(browser: Browser) -> No
     assert max(open_pages) - before == 3
 
 
-async def test_the_most_turns_are_the_scenarios_own_when_none_are_given(
-    browser: Browser, served: str
-) -> None:
+async def test_the_most_turns_are_the_scenarios_own_when_none_are_given(lane: Lane) -> None:
     asked: list[int] = []
 
     async def player(stage, job, max_turns) -> Played:
