@@ -139,16 +139,16 @@ class EvictingCache(compat.Tree):
             logger.warning("agentserve: tokens do not leave the cache after an answer: %s", unfit)
         return unfit
 
-    def _store(self, req: Any, run: _Run, key: array[int]) -> int:
-        """Have the tree own what does not depend on what will leave; returns how much."""
+    def _store(self, req: Any, run: _Run, key: array[int]) -> None:
+        """Have the tree own what does not depend on what will leave."""
         length = len(key) if run.limit is None else min(len(key), run.limit)
         self.publish_as(req, key, compat.prompt_length(req), length)
-        return length
 
     def _store_last(self, req: Any, run: _Run, key: array[int], reason: str) -> Outcome:
-        length = self._store(req, run, key)
+        self._store(req, run, key)
         if run.change is not None:
-            self._memory.reaches(run.change.owner, key[:length])
+            # an aborted one may have found more than it may store: that is still its owner's
+            self._memory.reaches(run.change.owner, key[: compat.tree_owned(req)])
         return Outcome(rebuilt=run.rebuilt, reason=reason)
 
     def _compact(

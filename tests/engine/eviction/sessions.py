@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import numpy as np
 from PIL import Image
 
-from agentserve.core.item_urls import After, ItemAfter, ItemMeta, item_url, keep_set
+from agentserve.core.item_urls import After, ItemMeta, item_url
 from agentserve.core.plans import Box, Piece, TextPiece, VisualItem, next_position, num_tokens
 from agentserve.core.screens import Size
 from agentserve.lang.items import after_form, engine_form
@@ -99,20 +98,10 @@ class Session:
         return self.worker.body(ids, images, **fields)
 
     def after(self, pieces: Sequence[Piece]) -> After:
-        """What stays of a prompt once it is answered; all of it, too, if need be: it says whose
-        prompt it is."""
+        """What stays of a prompt once it is answered."""
         image_id = self.worker.image_token()
-        after = after_form(
+        return after_form(
             pieces, settle(pieces, GRID), image_id, GRID, owner=self.owner, forked=self.forked
-        )
-        if after is not None:
-            return after
-        ids, metas = engine_form(pieces, image_id, GRID)
-        return After(
-            owner=self.owner,
-            kept=keep_set(np.arange(len(ids)), len(ids)),
-            items=[ItemAfter(keep=meta.keep, seal=meta.seal) for meta in metas],
-            texts=metas[0].texts,
         )
 
     def answered(self, pieces: Sequence[Piece], answer: Sequence[int]) -> None:
