@@ -77,7 +77,7 @@ def demo(
     policy: Policy = "full",
     cell: Cell = None,
     positions: PositionsOption = "turn",
-    vision_context: Context = "cell",
+    vision_context: Context = "screen",
 ) -> None:
     """Start SGLang workers and a router, let an agent do five tasks in a browser, show the result.
 

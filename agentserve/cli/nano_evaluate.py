@@ -86,7 +86,7 @@ def evaluate(
     policy: Policy = SCREENS.policy,
     cell: Cell = None,
     positions: PositionsOption = "turn",
-    vision_context: Context = "cell",
+    vision_context: Context = "screen",
     program: Annotated[
         str, typer.Option(help="Program to run: a registered name, or the path of its file.")
     ] = PROGRAM,

@@ -57,7 +57,7 @@ def run(
     policy: Policy = "full",
     cell: Cell = None,
     positions: PositionsOption = "turn",
-    vision_context: Context = "cell",
+    vision_context: Context = "screen",
     model: Annotated[str | None, typer.Option(help="Only workers of this model.")] = None,
     max_turns: Annotated[
         int | None, typer.Option(min=1, help="Most turns. (default: the scenario's, else 15)")

@@ -42,7 +42,7 @@ class ScreenPolicy(Wire):
     """Edge of the cells that are compared and sent, in model px: a multiple of the model's token
     grid. Four tokens when left out; of a session with another policy None."""
     positions: Positions = "turn"
-    vision_context: VisionContext = "cell"
+    vision_context: VisionContext = "screen"
 
 
 class SessionCreate(ScreenPolicy):

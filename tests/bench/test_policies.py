@@ -38,7 +38,10 @@ def tape() -> Tape:
 def test_a_mosaic_computes_less_and_keeps_one_screen(worker_url: str, tape: Tape, tmp_path) -> None:
     worker = BenchWorker(worker_url)
     told = []
-    policies = [ScreenPolicy(policy="current"), ScreenPolicy(policy="mosaic", cell=56)]
+    policies = [
+        ScreenPolicy(policy="current"),
+        ScreenPolicy(policy="mosaic", cell=56, vision_context="cell"),
+    ]
     try:
         report = measure(worker, tape, policies, Texts(50, 20), None, lambda: told.append(1))
     finally:

@@ -34,7 +34,9 @@ async def play(router: RouterClient, session_id: str, screens: list[bytes]) -> l
 
 @pytest.mark.parametrize("positions", ["turn", "session"])
 async def test_a_turn_costs_what_changed(router: RouterClient, positions: str) -> None:
-    session = await router.create_session(navigator(policy="mosaic", cell=56, positions=positions))
+    session = await router.create_session(
+        navigator(policy="mosaic", cell=56, vision_context="cell", positions=positions)
+    )
     assert session.cell == 56
     first = screen(session.space.model)
     screens = [first, *(changed(first, turn) for turn in range(1, 5))]
@@ -63,7 +65,9 @@ async def test_a_turn_costs_what_changed(router: RouterClient, positions: str) -
 
 
 async def test_nothing_changed_and_everything_changed(router: RouterClient) -> None:
-    session = await router.create_session(navigator(policy="mosaic", cell=56))
+    session = await router.create_session(
+        navigator(policy="mosaic", cell=56, vision_context="cell")
+    )
     first = screen(session.space.model)
     _, same, other, back = await play(
         router, session.id, [first, first, screen(session.space.model), first]
@@ -78,7 +82,9 @@ async def test_nothing_changed_and_everything_changed(router: RouterClient) -> N
 
 
 async def test_a_lost_cache_is_rebuilt_from_pixels(router: RouterClient, stack: Stack) -> None:
-    session = await router.create_session(navigator(policy="mosaic", cell=56))
+    session = await router.create_session(
+        navigator(policy="mosaic", cell=56, vision_context="cell")
+    )
     first = screen(session.space.model)
     await play(router, session.id, [first, changed(first, 1)])
     async with httpx.AsyncClient() as http:
@@ -93,10 +99,12 @@ async def test_a_lost_cache_is_rebuilt_from_pixels(router: RouterClient, stack: 
 
 
 async def test_two_forks_of_a_mosaic_go_their_own_ways(router: RouterClient) -> None:
-    parent = await router.create_session(navigator(policy="mosaic", cell=56))
+    parent = await router.create_session(navigator(policy="mosaic", cell=56, vision_context="cell"))
     first = screen(parent.space.model)
     await play(router, parent.id, [first, changed(first, 1)])
-    fork = await router.create_session(navigator(policy="mosaic", cell=56, parent=parent.id))
+    fork = await router.create_session(
+        navigator(policy="mosaic", cell=56, vision_context="cell", parent=parent.id)
+    )
     ours = [changed(first, 1, x=120), changed(first, 2, x=120)]
     theirs = [changed(first, 2), changed(first, 3)]
     results = [

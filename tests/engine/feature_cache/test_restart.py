@@ -42,7 +42,7 @@ def tape() -> Tape:
 def play(url: str, owner: str) -> list[TurnFigures]:
     worker = BenchWorker(url)
     try:
-        screens = ScreenPolicy(policy="mosaic", cell=56)
+        screens = ScreenPolicy(policy="mosaic", cell=56, vision_context="cell")
         player = SessionPlayer(worker, screens, tape(), owner, Texts(20, 10), Layout())
         return [player.turn(number) for number in range(2)]
     finally:
