@@ -1,4 +1,4 @@
-"""Random sessions against one worker: turns, forks, flushes, departures, two at once."""
+"""Random sessions against one worker: turns, scrolls, forks, flushes, departures, two at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+
+from PIL import ImageChops
 
 from agentserve.core.plans import Piece, TextPiece, VisualItem
 
@@ -38,7 +40,8 @@ class Crowd:
         """Owner -> what is left of its last turn, as long as nothing was flushed."""
         self._made: dict[str, dict[str, int]] = {}
         """Owner -> a seal's history -> what ran when it was made in place, if it was."""
-        self._count = 0
+        self.count = 0
+        """Sessions so far."""
         # the random model might say it, and then a prompt would have more of them than pictures
         unsaid = {str(self.worker.image_token()): -1000.0}
         self._body = {"sampling_params": {"logit_bias": unsaid}}
@@ -94,6 +97,9 @@ class Crowd:
 
     def _change(self) -> tuple:
         seed = self._random.randrange(50)
+        if self._random.random() < 0.15:  # a scroll: pixels that were sent before, at other places
+            image = screen(100 + seed, WIDTH, HEIGHT)
+            return ImageChops.offset(image, 0, self._random.choice((28, 56))), PARTS, "scroll"
         parts = self._random.sample(PARTS, self._random.choice((1, 1, 1, 2, 4)))
         if self._random.random() < 0.3:  # a part of a part
             x, y, width, height = parts[0]
@@ -117,8 +123,8 @@ class Crowd:
         self._cached[session.owner] = session.pieces
 
     def _name(self) -> str:
-        self._count += 1
-        return f"{self.seed}-{self._count}"
+        self.count += 1
+        return f"{self.seed}-{self.count}"
 
     @property
     def held(self) -> int:

@@ -52,9 +52,12 @@ def own_worker(
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_every_slot_is_accounted_for(worker: Worker, seed: int):
+def test_every_slot_is_accounted_for(worker: Worker, seed: int, record_property):
     worker.flush()
-    Crowd(worker, seed).play(40, exact)
+    crowd = Crowd(worker, seed)
+    crowd.play(40, exact)
+    record_property("sessions", crowd.count)
+    record_property("turns", crowd.turns)
 
 
 def test_the_python_tree_one_batch_after_the_other(tmp_path: Path, checkpoint: Path):
