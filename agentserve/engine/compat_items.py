@@ -48,7 +48,8 @@ class Patches:
     """One image, ready for the vision encoder."""
 
     content: str
-    """SHA-256 of the encoded image and of every setting of its preprocessing."""
+    """SHA-256 of the encoded image and of every setting of its preprocessing but the resizing: what
+    is an item has its size already, and is the same picture either way."""
     hash: int
     """SGLang's hash of it as an ordinary image."""
     rows: int
@@ -100,9 +101,10 @@ async def image_patches(
     """
     if not sources:
         return []
+    settings = processor.processor_fingerprint
     if not resize:
         # the stock code with one setting changed; the cache is shared, so the key must differ
-        fingerprint = f"{processor.processor_fingerprint} without resizing"
+        fingerprint = f"{settings} without resizing"
         processor = copy.copy(processor)
         processor.image_config = {**(processor.image_config or {}), "do_resize": False}
         processor.processor_fingerprint = (
@@ -114,7 +116,9 @@ async def image_patches(
         _, rows, columns = artifact.model_specific_data["image_grid_thw"].flatten().tolist()
         patches.append(
             Patches(
-                content=artifact.artifact_key,
+                content=hashlib.sha256(
+                    f"{artifact.content_digest} {settings}".encode()
+                ).hexdigest(),
                 hash=artifact.feature_hash,
                 rows=rows // merge,
                 columns=columns // merge,

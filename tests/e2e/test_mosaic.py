@@ -64,6 +64,24 @@ async def test_a_turn_costs_what_changed(router: RouterClient, positions: str) -
     assert sums.freed_tokens == sum(result.usage.freed_tokens for result in later)
 
 
+@pytest.mark.parametrize("context", ["region", "screen"])
+async def test_what_the_encoder_sees_changes_nothing_of_that(
+    router: RouterClient, context: str
+) -> None:
+    session = await router.create_session(
+        navigator(policy="mosaic", cell=56, vision_context=context)
+    )
+    first = screen(session.space.model)
+    screens = [first, *(changed(first, turn) for turn in range(1, 5))]
+    key, *later = await play(router, session.id, screens)
+    assert [region.tokens for region in key.regions] == [SCREEN]
+    for result in later:
+        (region,) = result.regions
+        assert (region.tokens, region.full_tokens) == (4, SCREEN if context == "screen" else 4)
+        assert result.usage.cached_tokens >= result.usage.stored_prefix_tokens
+        assert not result.rebuilt and result.live_visual_tokens == SCREEN
+
+
 async def test_nothing_changed_and_everything_changed(router: RouterClient) -> None:
     session = await router.create_session(
         navigator(policy="mosaic", cell=56, vision_context="cell")

@@ -72,7 +72,7 @@ def encode(
     """
     features: dict[int, Tensor] = {}
     for i, (_, of) in enumerate(pictures):
-        if of is not None and (found := known.find(_key(of))) is not None:
+        if of is not None and (found := known.find(of.content)) is not None:
             features[i] = found[0].to(device)
             set_source(pictures[i][0], found[1])
     missing = [i for i in range(len(pictures)) if i not in features]
@@ -88,7 +88,7 @@ def encode(
         ):
             features[i] = feature
             if (of := pictures[i][1]) is not None:
-                known.put(_key(of), host)
+                known.put(of.content, host)
     return [features[i] for i in range(len(pictures))]
 
 
@@ -113,7 +113,3 @@ def worker_cache(facts: compat.ModelFacts) -> FeatureCache:
         folder_bytes=config.folder_mb * MIB,
         model_key=model_key(revision or "", facts.dtype, facts.device, facts.quantization),
     )
-
-
-def _key(of: Carried) -> str:
-    return of.content.removeprefix("sha256:")

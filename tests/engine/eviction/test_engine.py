@@ -35,7 +35,6 @@ class TestTurns:
             assert gone in (12, 14)  # a part; its screen's markers, too, when it was the last
             assert set(turn.outcome["sources"][:-1]) == {"radix"}
             assert turn.outcome == turn.outcome | {
-                "compacted": True,
                 "reason": None,
                 "freed": gone,
                 "copied": 0,
@@ -67,6 +66,17 @@ class TestTurns:
             assert turn.answer.cached == live - UNSTORED
             assert turn.outcome["freed"] == place[2] * place[3] // GRID**2
             assert slots_in_use(cold.client) == session.live - UNSTORED
+        assert turn.answer.error(kept.answer(turn.pieces, turn.answer.ids)) < ROUNDING
+
+    def test_a_whole_screen_loses_some_of_its_tokens(self, cold: Worker, reference: Reference):
+        """It is an ordinary image to the engine until then, and is prepared as one."""
+        session = Session(cold, "one")
+        kept = Kept(reference, session)
+        turn = session.turn(START, [(0, 0, *START.size)])
+        for part in (0, 3, 1):
+            kept.answer(turn.pieces, turn.answer.ids)
+            kept.drop(turn.pieces)
+            turn = change_found(session, part, 3)
         assert turn.answer.error(kept.answer(turn.pieces, turn.answer.ids)) < ROUNDING
 
     def test_without_a_word_of_it_nothing_leaves(self, cold: Worker):
