@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.cli.screens import Cell, Context, PositionsOption
+from agentserve.cli.screens import DEFAULT, Cell, Context, PositionsOption
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 
@@ -37,7 +37,7 @@ def policies(
         str, typer.Option(help="Policies, by commas; the others are compared with the first.")
     ] = "current,mosaic,last:5",
     cell: Cell = None,
-    positions: PositionsOption = "turn",
+    positions: PositionsOption = DEFAULT.positions,
     vision_context: Context = "cell",
     url: Annotated[str | None, typer.Option(help="Use this running worker and start none.")] = None,
     model: Annotated[

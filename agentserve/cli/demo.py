@@ -16,7 +16,7 @@ import typer
 
 from agentserve import __version__
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.cli.screens import Cell, Context, Policy, PositionsOption
+from agentserve.cli.screens import DEFAULT, Cell, Context, Policy, PositionsOption
 from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import InvalidRequest
@@ -74,10 +74,10 @@ def demo(
         bool, typer.Option("--keep-alive", help="Leave router and workers running until Ctrl-C.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    policy: Policy = "full",
+    policy: Policy = DEFAULT.policy,
     cell: Cell = None,
-    positions: PositionsOption = "turn",
-    vision_context: Context = "screen",
+    positions: PositionsOption = DEFAULT.positions,
+    vision_context: Context = DEFAULT.vision_context,
 ) -> None:
     """Start SGLang workers and a router, let an agent do five tasks in a browser, show the result.
 

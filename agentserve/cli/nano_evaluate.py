@@ -85,8 +85,8 @@ def evaluate(
     ] = CONCURRENCY,
     policy: Policy = SCREENS.policy,
     cell: Cell = None,
-    positions: PositionsOption = "turn",
-    vision_context: Context = "screen",
+    positions: PositionsOption = SCREENS.positions,
+    vision_context: Context = SCREENS.vision_context,
     program: Annotated[
         str, typer.Option(help="Program to run: a registered name, or the path of its file.")
     ] = PROGRAM,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, err, out, run_until_signal
-from agentserve.cli.screens import Cell, Context, Policy, PositionsOption
+from agentserve.cli.screens import DEFAULT, Cell, Context, Policy, PositionsOption
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import MAX_SIDE, Size
@@ -54,10 +54,10 @@ def run(
     allow: Annotated[
         list[str] | None, typer.Option(help="Further origin the model may go to; repeatable.")
     ] = None,
-    policy: Policy = "full",
+    policy: Policy = DEFAULT.policy,
     cell: Cell = None,
-    positions: PositionsOption = "turn",
-    vision_context: Context = "screen",
+    positions: PositionsOption = DEFAULT.positions,
+    vision_context: Context = DEFAULT.vision_context,
     model: Annotated[str | None, typer.Option(help="Only workers of this model.")] = None,
     max_turns: Annotated[
         int | None, typer.Option(min=1, help="Most turns. (default: the scenario's, else 15)")

@@ -8,6 +8,9 @@ import typer
 
 from agentserve.core.sessions import Positions, ScreenPolicy, VisionContext
 
+DEFAULT = ScreenPolicy()
+"""What sessions do unless told otherwise."""
+
 Policy = Annotated[
     str,
     typer.Option(

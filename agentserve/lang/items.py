@@ -81,11 +81,10 @@ def after_form(
     """What of the prompt ``pieces`` stays in the cache once it is answered: ``settled``, which is
     the same with some items smaller or gone. ``owner`` and ``forked`` as in After: they are told
     also when all of it stays."""
-    ids, _ = engine_form(pieces, image_id, grid)
     _, metas = engine_form(settled, image_id, grid)
     stays = _stays(pieces, settled)
     return After(
-        kept=keep_set(np.flatnonzero(stays), len(ids)),
+        kept=keep_set(np.flatnonzero(stays), len(stays)),
         items=[ItemAfter(keep=meta.keep, seal=meta.seal) for meta in metas],
         texts=metas[0].texts if metas else [],
         owner=owner,

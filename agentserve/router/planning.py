@@ -43,13 +43,12 @@ class _Mosaic:
 
 @dataclass(frozen=True)
 class Planned:
-    """A turn's plan."""
+    """A turn's plan, and what follows from it when the turn is answered."""
 
     plan: Plan
-    turn: int
+    record: SessionRecord
     blob: str
     """The model image's."""
-    grid: int
     mosaic: _Mosaic | None = None
 
     def held(self, pieces: Sequence[Piece]) -> HeldRecord | None:
@@ -57,8 +56,15 @@ class Planned:
         answer, are settled. None for other policies: their transcript says it."""
         if self.mosaic is None:
             return None
-        before, screen = self.mosaic.before, self.mosaic.screen
-        after = held_after(self.plan, pieces, before, screen, self.turn, self.grid)
+        session = self.record.session
+        after = held_after(
+            self.plan,
+            pieces,
+            self.mosaic.before,
+            self.mosaic.screen,
+            session.turns,
+            session.space.grid,
+        )
         return HeldRecord(
             pieces=list(after.pieces),
             shown=self.blob if after.shown is not None else None,
@@ -86,11 +92,10 @@ class Planner:
         Raises InvalidRequest when it cannot fit the worker's context, StorageFailed.
         """
         session = record.session
-        grid = session.space.grid
         if session.cell is None:
             transcript = await self._store.transcript(session.id)
             plan = plan_turn(record, ask, blob, transcript, worker, self._max_turn_tokens)
-            return Planned(plan, session.turns, blob, grid)
+            return Planned(plan, record, blob)
 
         stored = await self._store.held(session.id) or HeldRecord()
         shown = await self._shown(stored)
@@ -101,12 +106,12 @@ class Planner:
         mosaic = await asyncio.to_thread(_plan_mosaic, record, stored, shown, image, budget, layout)
         await asyncio.gather(*map(self._blobs.put, mosaic.planned.pictures.values()))
         plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
-        return Planned(plan, session.turns, blob, grid, mosaic)
+        return Planned(plan, record, blob, mosaic)
 
-    async def learn(self, record: SessionRecord, planned: Planned) -> None:
+    async def learn(self, planned: Planned) -> None:
         """Let the session's surface learn from the screen of a completed turn."""
         if planned.mosaic is not None:
-            await self._surfaces.observe(record, planned.mosaic.screen.identities)
+            await self._surfaces.observe(planned.record, planned.mosaic.screen.identities)
 
     async def _shown(self, stored: HeldRecord) -> bytes | None:
         """The picture that the held parts show. Without it the next screen is sent whole."""

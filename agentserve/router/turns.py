@@ -259,12 +259,12 @@ class Turns:
             )
             turn = TurnRecord(result.epoch, key, result, answer.pieces, held)
             await self._complete(record, turn, after)
-        except BaseException as error:
-            # Cancellation included (release, shutdown): the session must not stay running.
+        except BaseException as error:  # cancellation included (release, shutdown)
+            # the session must not stay running
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
-        await self._planner.learn(record, planned)
+        await self._planner.learn(planned)
         return result
 
     async def _retry(

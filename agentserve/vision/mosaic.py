@@ -55,8 +55,8 @@ class MosaicSettings:
 
     grid: int
     """Edge of a token, in px."""
-    positions: Positions = "turn"
-    context: VisionContext = "cell"
+    positions: Positions
+    context: VisionContext
 
 
 @dataclass(frozen=True)

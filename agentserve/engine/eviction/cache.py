@@ -195,7 +195,6 @@ class EvictingCache(compat.Tree):
         self._memory.remember(sequence_of(left, named, rebuilt=run.rebuilt), left)
         self._memory.reaches(change.owner, named)
         return Outcome(
-            compacted=True,
             freed=len(leaves) - (len(key) - end),
             copied=int(to_copy.sum()),
             adopted=found - owned,

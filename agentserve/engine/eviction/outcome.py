@@ -13,9 +13,8 @@ KEY = "agentserve"
 class Outcome:
     """Of a request with pictures; counts are of slots in the KV pool, one a token."""
 
-    compacted: bool = False
     reason: str | None = None
-    """Why not. None: it was."""
+    """Why nothing left. None: what was to leave did."""
     freed: int = 0
     """Slots of tokens that left, and are free again. What others share stays theirs."""
     copied: int = 0

@@ -33,10 +33,16 @@ class Report(Wire):
 
 
 def write_report(path: Path, report: Report) -> None:
-    """Write ``path`` as JSON; it appears at once, whole. Raises InvalidRequest."""
+    """Write ``path`` as JSON; it appears at once, whole. Raises InvalidRequest.
+
+    An episode is a line: there are thousands, and nobody wants a line for each of their numbers.
+    """
+    head = report.model_dump_json(indent=1, exclude={"episodes"}).removesuffix("\n}")
+    episodes = ",\n".join(f"  {episode.model_dump_json()}" for episode in report.episodes)
+    text = f'{head},\n "episodes": [\n{episodes}\n ]\n}}\n'
     beside = path.with_name(f"{path.name}.new")
     try:
-        beside.write_text(f"{report.model_dump_json(indent=1)}\n", encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise InvalidRequest(f"cannot write {path}: {error.strerror or error}") from error

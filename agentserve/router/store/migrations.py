@@ -86,7 +86,7 @@ async def migrate(db: aiosqlite.Connection) -> None:
         try:
             await step(db)
             await db.execute(f"PRAGMA user_version = {number}")
-        except BaseException:
+        except BaseException:  # cancellation included: no transaction stays open
             await db.rollback()
             raise
         await db.commit()

@@ -63,7 +63,7 @@ class SqliteStore:
                 await writer.execute("PRAGMA busy_timeout = 5000")
                 await migrate(writer)
                 reader = await aiosqlite.connect(path, isolation_level=None)
-            except BaseException:
+            except BaseException:  # cancellation included: its thread must not stay
                 await writer.close()
                 raise
         except (OSError, sqlite3.DatabaseError) as error:
@@ -294,7 +294,7 @@ class SqliteStore:
                 try:
                     yield self._writer
                     await self._writer.commit()
-                except BaseException:
+                except BaseException:  # cancellation included: the next one begins afresh
                     await self._writer.rollback()
                     raise
             except sqlite3.OperationalError as error:  # a full disk, a folder made read-only

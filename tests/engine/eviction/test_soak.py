@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
-from tokenizers import Tokenizer
 
+from ..checked import checked_worker
 from ..items.asking import Worker
-from ..processes import start_worker, stop_worker
 from .randomly import Crowd
 from .sessions import slots_in_use
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
-
-CHECKS = {
-    "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
-    "SGLANG_CHECK_KV_PAGE_INVARIANTS": "1",
-}
 
 
 def exact(crowd: Crowd) -> None:
@@ -30,25 +21,6 @@ def exact(crowd: Crowd) -> None:
 def alive(crowd: Crowd) -> None:
     """The worker ends itself when its own checks fail."""
     assert slots_in_use(crowd.worker.client) >= 0
-
-
-@contextmanager
-def own_worker(
-    folder: Path, checkpoint: Path, *arguments: str, **environment: str
-) -> Iterator[Worker]:
-    own = start_worker(
-        folder,
-        model=checkpoint,
-        environment=CHECKS | environment,
-        sglang_arguments=("--enable-metrics", "--chunked-prefill-size", "64", *arguments),
-    )
-    try:
-        own.wait_ready()
-        limits = httpx.Limits(max_keepalive_connections=0)
-        with httpx.Client(base_url=own.url, timeout=250, limits=limits) as client:
-            yield Worker(client, Tokenizer.from_file(str(checkpoint / "tokenizer.json")))
-    finally:
-        stop_worker(own)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -63,7 +35,7 @@ def test_every_slot_is_accounted_for(worker: Worker, seed: int, record_property)
 def test_the_python_tree_one_batch_after_the_other(tmp_path: Path, checkpoint: Path):
     core = {"SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND": "python"}
     arguments = ("--disable-overlap-schedule", "--enable-mixed-chunk")
-    with own_worker(tmp_path, checkpoint, *arguments, **core) as worker:
+    with checked_worker(tmp_path, checkpoint, *arguments, **core) as worker:
         for seed in range(5):
             worker.flush()
             Crowd(worker, seed).play(40, exact)
@@ -71,7 +43,7 @@ def test_the_python_tree_one_batch_after_the_other(tmp_path: Path, checkpoint: P
 
 def test_little_room_and_requests_that_are_put_back(tmp_path: Path, checkpoint: Path):
     retract = {"SGLANG_TEST_RETRACT": "1"}
-    with own_worker(tmp_path, checkpoint, "--max-total-tokens", "520", **retract) as worker:
+    with checked_worker(tmp_path, checkpoint, "--max-total-tokens", "520", **retract) as worker:
         for seed in range(5):
             crowd = Crowd(worker, seed, expect_found=False)
             crowd.play(40, alive)
@@ -79,7 +51,7 @@ def test_little_room_and_requests_that_are_put_back(tmp_path: Path, checkpoint: 
 
 
 def test_larger_pages_keep_what_comes_before_what_leaves(tmp_path: Path, checkpoint: Path):
-    with own_worker(tmp_path, checkpoint, "--page-size", "16") as worker:
+    with checked_worker(tmp_path, checkpoint, "--page-size", "16") as worker:
         crowd = Crowd(worker, 0, expect_found=False)
         crowd.play(40, alive)
         assert not crowd.copied
