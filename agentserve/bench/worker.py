@@ -3,9 +3,10 @@ first token is known."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import random
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,14 +93,12 @@ class BenchWorker:
 
     def text_of(self, tokens: int, seed: str) -> str:
         """A text of about so many tokens, and another one for another seed."""
-        words: list[str] = []
-        digest = hashlib.sha256(seed.encode()).digest()
-        for index in range(tokens):
-            byte = digest[index % len(digest)] ^ (index // len(digest))
-            words.append(_WORDS[byte % len(_WORDS)])
-            if len(self.tokenizer.encode(" ".join(words))) >= tokens:
-                break
-        return " ".join(words)
+        words = random.Random(seed).choices(_WORDS, k=tokens)
+
+        def length(count: int) -> int:
+            return len(self.tokenizer.encode(" ".join(words[:count])))
+
+        return " ".join(words[: bisect_left(range(tokens), tokens, key=length)])
 
     def _get(self, path: str) -> str:
         try:
