@@ -19,7 +19,7 @@ def test_defaults_of_a_session():
     create = SessionCreate.model_validate(CREATE)
     assert (create.scale, create.policy, create.model, create.metadata) == (1.0, "full", None, {})
     assert (create.timeout_s, create.inactivity_timeout_s) == (3600, 900)
-    assert (create.cell, create.positions, create.vision_context) == (None, "turn", "cell")
+    assert (create.cell, create.positions, create.vision_context) == (None, "turn", "screen")
 
 
 @pytest.mark.parametrize(
