@@ -18,6 +18,9 @@ class Family:
     """Edge of one merged visual token, in px (patch size x spatial merge)."""
     mrope: bool
     """Whether positions are (t, h, w): what a mosaic needs."""
+    prunes_inside: bool
+    """Whether the engine can drop tokens between its layers: Qwen3-VL's first layers are given more
+    of each picture, row by row."""
     image_token: str
     image_begin: str
     image_end: str
@@ -43,6 +46,7 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Qwen2_5_VLForConditionalGeneration",),
         grid=28,
         mrope=True,
+        prunes_inside=True,
         **_QWEN_CHAT,
     ),
     Family(
@@ -50,6 +54,7 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Qwen2VLForConditionalGeneration",),
         grid=28,
         mrope=True,
+        prunes_inside=True,
         **_QWEN_CHAT,
     ),
     Family(
@@ -57,6 +62,7 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"),
         grid=32,
         mrope=True,
+        prunes_inside=False,
         **_QWEN_CHAT,
     ),
 )

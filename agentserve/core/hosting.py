@@ -10,6 +10,7 @@ from pydantic import Field
 
 from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Plan
+from agentserve.core.pruning import Compression
 from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import CallUsage, Outcome
 
@@ -50,6 +51,8 @@ class HostTurn(Wire):
     timeout_s: float
     max_turn_tokens: int
     """Most tokens one generation call may add."""
+    compression: Compression = Compression()
+    """How the worker chooses from the items of the plan that are to be thinned."""
 
 
 class HostAnswer(Wire):
@@ -62,3 +65,5 @@ class HostAnswer(Wire):
     action_text: str | None
     """The text of the program's action, None when it does not act."""
     calls: list[CallUsage]
+    resend_thin: bool = False
+    """Whether the program wants the next screen's thin parts sent again."""

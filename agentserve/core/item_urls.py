@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.model import Wire
 from agentserve.core.plans import Box, Seal
+from agentserve.core.pruning import Eviction, Pruning
 from agentserve.core.screens import Size
 
 PREFIX = "data:image/png;agentserve="
@@ -50,6 +51,9 @@ class ItemAfter(Wire):
     keep: str | None = None
     """The whole keep set, in the raster of the item itself. None: all of its tokens."""
     seal: Seal | None = None
+    chosen: bool = False
+    """Whether the engine chooses which of these stay, as ``After.pruning`` and ``After.eviction``
+    say; the answer tells. It may be all of them: the seal is there in any case."""
 
 
 class After(Wire):
@@ -72,6 +76,20 @@ class After(Wire):
     forked: bool = False
     """Whether another owner goes on from where this prompt began: what was in the cache before it
     stays there, and what changes is copied."""
+    pruning: Pruning | None = None
+    """A method inside the model, for the chosen items together: what it drops is gone from the
+    prompt before the answer begins."""
+    eviction: Eviction | None = None
+    """Of the chosen items together, once the prompt is answered."""
+
+    @model_validator(mode="after")
+    def _some_chosen(self) -> After:
+        if self.pruning is not None and not self.pruning.inside:
+            raise ValueError(f"{self.pruning.method} works before the language model")
+        asked = self.pruning is not None or self.eviction is not None
+        if asked != any(item.chosen for item in self.items):
+            raise ValueError("items are chosen from when a pruning or an eviction says how")
+        return self
 
 
 class ItemMeta(Wire):

@@ -52,6 +52,16 @@ class TextPiece(Wire):
     seal: Seal | None = None
 
 
+class Thinning(Wire):
+    """That tokens of an item are chosen from while its turn is answered (core.pruning)."""
+
+    by: Sha256
+    """Of the settings: KV behind the item depends on them."""
+    keep: str | None = None
+    """The keep set that the worker told, like the item's own. None: not answered yet, or nothing
+    was taken."""
+
+
 class VisualItem(Wire):
     """A picture in the prompt: the blob with its pixels, its size and its tokens in the LLM.
 
@@ -85,8 +95,13 @@ class VisualItem(Wire):
     keep: str | None = None
     """Which merged tokens of the item are in the sequence: base64 of a bitmap in raster order, the
     first token the highest bit of the first byte. None: all. ``tokens`` counts the kept ones."""
+    covers: str | None = None
+    """Which tokens of the box the item stands for, kept or not: these places it takes from older
+    items, and loses to newer ones. A bitmap like ``keep`` and a superset of it. None: the same."""
     shared: bool = False
     """Whether other sessions may hold the item in their prefix."""
+    thinning: Thinning | None = None
+    """Of an item that is not settled yet (see vision.settle)."""
     seal: Seal | None = None
     """On the first visual token: a screen's ``begin`` comes before all that may be removed."""
     end_seal: Seal | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from agentserve.core.actions import Action
 from agentserve.core.model import Wire
 from agentserve.core.plans import Box, Sha256
+from agentserve.core.pruning import PRESETS, Compression, Eviction, Preset, Pruning
 from agentserve.core.screens import ScreenSpace, Size
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -43,6 +44,25 @@ class ScreenPolicy(Wire):
     grid. Four tokens when left out; of a session with another policy None."""
     positions: Positions = "turn"
     vision_context: VisionContext = "screen"
+    preset: Preset | None = None
+    """``pruning`` and ``eviction`` by a name; with a name there are none of their own."""
+    pruning: Pruning | None = None
+    """Of ``mosaic``: which of a turn's new visual tokens the model gets, or goes on with."""
+    eviction: Eviction | None = None
+    """Of ``mosaic``: which of them stay in the KV cache once the turn is answered."""
+
+    @model_validator(mode="after")
+    def _named_or_not(self) -> Self:
+        if self.preset is not None and (self.pruning is not None or self.eviction is not None):
+            raise ValueError(f"the preset {self.preset} says what is pruned and evicted already")
+        return self
+
+    @property
+    def compression(self) -> Compression:
+        """What a turn does to its visual tokens unless it says so itself."""
+        if self.preset is not None:
+            return PRESETS[self.preset]
+        return Compression(pruning=self.pruning, eviction=self.eviction)
 
 
 class SessionCreate(ScreenPolicy):
@@ -110,8 +130,13 @@ class CallUsage(Wire):
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    pruned_tokens: int = 0
+    """Slots freed before the answer began: what a pruning inside the model dropped."""
     freed_tokens: int = 0
-    """Slots freed once the call was answered: what newer parts of the screen had superseded."""
+    """Slots freed once the call was answered: what newer parts of the screen had superseded, and
+    what an eviction chose."""
+    unchosen: str | None = None
+    """Why a pruning or an eviction that was asked for was not done."""
     rebuilt: bool = False
     """See TurnResult."""
     sources: list[Source] = Field(default_factory=list)
@@ -136,6 +161,9 @@ class Usage(Wire):
     """Visual tokens of the whole screen, sent or not."""
     sent_tokens: int = 0
     """Visual tokens that this turn added to the prompt: of a ``mosaic``, of what changed."""
+    pruned_tokens: int = 0
+    """Visual tokens that a pruning inside the model dropped, and whose slots were freed before the
+    answer began."""
     freed_tokens: int = 0
     """Slots of the worker's KV cache that were freed once the turn was answered."""
     encoded_pictures: int = 0
@@ -237,6 +265,10 @@ class TurnRequest(Wire):
     """The session's current epoch; sent along, a repeated request is answered, not run again."""
     outcome: Outcome | None = None
     """What became of the last turn's action."""
+    compression: Compression | None = None
+    """What this turn does to its visual tokens, instead of what the session says."""
+    resend_thin: bool = False
+    """Send again, in full, what pruning and eviction have left less of than it had."""
 
 
 class SentRegion(Wire):
@@ -250,6 +282,8 @@ class SentRegion(Wire):
     """Those that all of the box has."""
     shared: bool = False
     """Static on its surface: other sessions have it in their prefix."""
+    left_tokens: int | None = None
+    """What is left of it behind the answer. None: all that was sent."""
     source: Source | None = None
     """None: the worker did not tell."""
 
@@ -307,59 +341,6 @@ class TurnPage(Wire):
     turns: list[TurnResult]
     next_cursor: int
     """Pass it as ``after`` to go on."""
-
-
-class HookReport(Wire):
-    target: str
-    kind: str
-
-
-class WorkerReport(Wire):
-    """What the engine plugin tells of its worker: ``GET /agentserve`` on the worker."""
-
-    plugin: Literal["agentserve"] = "agentserve"
-    version: str
-    sglang_version: str
-    boot_id: str
-    hooks: list[HookReport]
-    model: str
-    """Path or name, as the worker was started."""
-    served_model_name: str
-    architecture: str
-    context_length: int
-    max_total_tokens: int
-    """Slots of the KV pool, in tokens."""
-    page_size: int
-    device: str
-    tokenizer_sha256: Sha256
-    """Hash of what ``GET /agentserve/tokenizer`` returns."""
-
-
-class WorkerState(StrEnum):
-    STARTING = "starting"
-    READY = "ready"
-    DOWN = "down"
-    REFUSED = "refused"
-
-
-class Worker(Wire):
-    """A worker as ``GET /v1/workers`` shows it."""
-
-    id: str
-    url: str
-    state: WorkerState
-    reason: str = ""
-    boot_id: str = ""
-    """Of its present life: it changes with every restart. Empty until the worker was ready."""
-    report: WorkerReport | None = None
-    """None for a plain worker, which serves the pass-through only."""
-    sessions: int = 0
-    """Pins on it."""
-    running_turns: int = 0
-
-
-class WorkerList(Wire):
-    workers: list[Worker]
 
 
 class Health(Wire):

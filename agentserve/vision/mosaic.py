@@ -5,6 +5,8 @@ covered by a newer one is still in the prompt of the turn that brings the newer 
 cache when that turn is answered (see settle). A key screen is the first screen of a session, or one
 on which nearly everything changed: it is sent whole, in its place, and supersedes all.
 
+Cells of which pruning left too little are sent again when something asks for them (see thinning).
+
 Only at a limit does the prompt begin anew: the text so far with fresh positions, then a key screen.
 That is a declared move.
 """
@@ -12,13 +14,14 @@ That is a declared move.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from agentserve.core.blobs import sha256_of
 from agentserve.core.item_urls import keep_set
 from agentserve.core.plans import (
+    Box,
     Piece,
     Plan,
     Sha256,
@@ -41,7 +44,8 @@ from agentserve.vision.regions import (
     reuse_moved,
 )
 from agentserve.vision.scroll import find_scroll
-from agentserve.vision.settle import coverage, is_part, settle, token_mask
+from agentserve.vision.settle import coverage, covered_mask, is_part, settle, token_mask
+from agentserve.vision.thinning import Wishes, marked, thin_out, wanted_again
 
 KEY_SHARE = 0.9
 """From this share of changed tokens on, the whole screen is sent: hardly more, and of one piece."""
@@ -97,6 +101,8 @@ class MosaicPlan:
     """PNGs of the new items by their blob, without those that were sent before."""
     key: bool
     """Whether the whole screen is sent."""
+    in_full: list[int]
+    """Which items of the new screen are sent again because too little of them was left."""
 
 
 def plan_mosaic(
@@ -106,27 +112,35 @@ def plan_mosaic(
     turn: int,
     limits: Limits,
     layout: Layout | None = None,
+    wishes: Wishes = Wishes(),
 ) -> MosaicPlan:
     """The prompt of a session's turn, counted from 0. Pure.
 
     ``layout`` orders the first screen: only there do sessions have the same tokens before it.
     Raises InvalidRequest when text and a whole screen are over the limits.
     """
-    regions, key = _regions(settings, held, screen, layout)
+    regions, key = _regions(settings, held, screen, layout, wishes)
     prior = list(held.pieces)
     move = _limit_passed(settings, held, regions, screen.size, turn, limits)
     if move is not None:
         held = Held(_anew(prior, settings.grid), since=turn)
-        regions, key = _regions(settings, held, screen, None)
+        regions, key = _regions(settings, held, screen, None, wishes)
         prior = list(held.pieces)
         if _limit_passed(settings, held, regions, screen.size, turn, limits):
             tokens = sum(region.tokens(settings.grid) for region in regions)
             raise does_not_fit(num_tokens(prior), tokens, min(limits.tokens, limits.positions))
     items, pictures = _items(settings, held, screen, regions, turn)
-    superseded = _superseded(prior, items, settings.grid)
-    return MosaicPlan(
-        Plan(prior=prior, screen=items, move=move, superseded=superseded), pictures, key
+    plan = Plan(
+        prior=prior,
+        screen=[
+            marked(item, region, wishes.compression)
+            for item, region in zip(items, regions, strict=True)
+        ],
+        move=move,
+        superseded=_superseded(prior, items, settings.grid),
     )
+    in_full = [index for index, region in enumerate(regions) if region.in_full]
+    return MosaicPlan(plan, pictures, key, in_full)
 
 
 def held_after(
@@ -145,9 +159,28 @@ def held_after(
 
 
 def _regions(
-    settings: MosaicSettings, held: Held, screen: CutScreen, layout: Layout | None
+    settings: MosaicSettings,
+    held: Held,
+    screen: CutScreen,
+    layout: Layout | None,
+    wishes: Wishes,
 ) -> tuple[list[Region], bool]:
     """What is sent, in order, and whether it is a key screen."""
+    regions, key = _whole_regions(settings, held, screen, layout, wishes)
+    # Where nothing is held there is no screen before: so with all regions that sessions share.
+    shown = held.shown if held.parts else None
+    pruning, grid = wishes.compression.pruning, settings.grid
+    return [thin_out(each, pruning, screen.pixels, shown, grid) for each in regions], key
+
+
+def _whole_regions(
+    settings: MosaicSettings,
+    held: Held,
+    screen: CutScreen,
+    layout: Layout | None,
+    wishes: Wishes,
+) -> tuple[list[Region], bool]:
+    """The same before any is thinned."""
     context, grid = settings.context, settings.grid
     if held.shown is None or not held.parts:
         if held.pieces:
@@ -156,13 +189,23 @@ def _regions(
     cells = changed_cells(held.shown, screen.pixels, screen.cell)
     share = on_tokens(cells, screen, grid).mean()
     key = bool(share >= KEY_SHARE)
-    regions = changed_regions(context, screen, cells | key, grid)
+    again = np.zeros_like(cells) if key else wanted_again(wishes, held.parts, screen.cell, grid)
+    regions = changed_regions(context, screen, (cells | key) & ~again, grid)
     if context == "cell" and share >= SCROLL_SHARE:
         scroll = find_scroll(held.shown, screen.pixels, grid)
         if scroll is not None:
-            sent = [(item.box, item.blob) for item in held.parts if item.keep is None and item.box]
-            regions = reuse_moved(regions, sent, scroll, screen.size, grid)
-    return regions, key
+            regions = reuse_moved(regions, _whole_pictures(held, grid), scroll, screen.size, grid)
+    resent = changed_regions(context, screen, again, grid)
+    return [*regions, *(replace(region, in_full=True) for region in resent)], key
+
+
+def _whole_pictures(held: Held, grid: int) -> list[tuple[Box, Sha256]]:
+    """The held pictures of which nothing is superseded: all of their pixels are on the screen."""
+    return [
+        (item.box, item.blob)
+        for item in held.parts
+        if item.box is not None and covered_mask(item, grid).all()
+    ]
 
 
 def _limit_passed(
@@ -230,6 +273,7 @@ def _items(
                 base=base,
                 time=time,
                 keep=None if region.keep is None else keep_set(region.keep, every),
+                covers=None if region.covers is None else keep_set(region.covers, every),
                 shared=region.shared,
             )
         )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.families import Family
 from agentserve.core.plans import Piece, Plan, VisualItem, num_tokens
+from agentserve.core.pruning import Compression, check_compression
 from agentserve.vision.cells import check_cell
 
 MARKER_TOKENS = 2
@@ -79,6 +80,17 @@ def check_policy(policy: Policy, family: Family, cell: int | None) -> int | None
     edge = CELL_TOKENS * family.grid if cell is None else cell
     check_cell(edge, family.grid)
     return edge
+
+
+def check_thinning(policy: Policy, compression: Compression, family: Family, depth: int) -> None:
+    """Raises InvalidRequest when sessions of the policy, or a model of the family with so many
+    layers, cannot do what ``compression`` says."""
+    if compression != Compression() and not policy.mosaic:
+        raise InvalidRequest(
+            f"the policy {policy.name} sends whole pictures: none of their tokens can be left out",
+            hint="choose the policy mosaic, whose prompts name what is left of a screen",
+        )
+    check_compression(compression, family, depth)
 
 
 def plan_prompt(

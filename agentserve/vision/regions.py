@@ -26,9 +26,13 @@ class Region:
     box: Box
     keep: np.ndarray | None = None
     """Indices of the tokens that are kept, int64. None: all."""
+    covers: np.ndarray | None = None
+    """Indices of the tokens that the region stands for, int64. None: the kept ones."""
     shared: bool = False
     blob: Sha256 | None = None
     """Of its picture, when it was sent before at another place."""
+    in_full: bool = False
+    """Whether it is sent again because too little of it was left: it is not thinned."""
 
     def tokens(self, grid: int) -> int:
         """How many go into the prompt."""

@@ -11,7 +11,7 @@ from agentserve.core.plans import TextPiece, VisualItem, num_tokens
 from agentserve.vision.cells import cut, identity
 from agentserve.vision.layouts import Layout, StaticCell
 from agentserve.vision.mosaic import Limits, MosaicSettings
-from agentserve.vision.settle import is_part, settle
+from agentserve.vision.settle import coverage, is_part, settle
 from vision.mosaic_rig import WIDE, Session, live_pixels, screens, tokens
 
 SIZE = (140, 196)  # 5 x 7 tokens: cells of 56 px do not divide it
@@ -63,6 +63,7 @@ def test_each_prompt_extends_the_last_and_the_screen_is_live_once(seed, position
         declared = {planned.plan.prior[index].blob for index in planned.plan.superseded}
         assert {token[0] for token in gone if isinstance(token[0], str)} <= declared
         if played.held.parts:
+            assert (coverage(played.held.parts, GRID) == 1).all()
             live = live_pixels(list(played.held.pieces), played.blobs, GRID)
             assert np.array_equal(live, played.held.shown)
             assert sum(item.tokens for item in played.held.parts) == TOKENS

@@ -8,7 +8,7 @@ import pytest
 from agentserve.core.item_urls import keep_set
 from agentserve.core.plans import Box, Piece, TextPiece, VisualItem
 from agentserve.core.screens import Size
-from agentserve.vision.settle import settle, token_mask
+from agentserve.vision.settle import covered_mask, settle, thinned, token_mask
 
 SCREEN = Size(width=112, height=56)  # 4 x 2 tokens
 GRID = 28
@@ -107,6 +107,77 @@ def test_dropped_tokens_of_the_newer_part_cover_nothing():
     keep = keep_set(np.array([0, 4]), 8)
     newer = part("8", 0, 112, keep=keep).model_copy(update={"tokens": 2})
     assert sketch(settle(then(newer), GRID)) == "t<!bcd>t<8>t"
+
+
+def marks(*rows: str) -> np.ndarray:
+    return np.array([[letter == "x" for letter in row] for row in rows])
+
+
+def bitmap(*rows: str) -> str:
+    return keep_set(np.flatnonzero(marks(*rows)), 8)
+
+
+WIDE = part("9", 0, 112, begin=[7], end=[8])
+THIN = thinned(WIDE, marks("x.x.", ".x.x"), GRID)
+
+
+def test_a_thinned_part_keeps_less_and_covers_the_same():
+    assert (THIN.keep, THIN.tokens, THIN.covers) == (
+        bitmap("x.x.", ".x.x"),
+        4,
+        bitmap("xxxx", "xxxx"),
+    )
+    thinner = thinned(THIN, marks("xxx.", "...."), GRID)
+    assert (thinner.keep, thinner.tokens) == (bitmap("x.x.", "...."), 2)
+    assert thinner.covers == THIN.covers
+    assert thinned(WIDE, marks("xxxx", "xxxx"), GRID) == WIDE
+
+
+def test_a_thinned_part_supersedes_all_that_it_covers():
+    assert sketch(settle(then(THIN), GRID)) == "t!t<9>t"
+    assert sketch(settle(then(thinned(part("e", 28, 56), marks("..", ".x"), GRID)), GRID)) == (
+        "t<a!d>t<e>t"
+    )
+
+
+def test_a_thinned_part_loses_places_like_tokens():
+    """The newer part has the right half, where two of its tokens and two bare places are."""
+    (_, left, *_) = settle([text(0), THIN, text(9), *then(part("e", 56, 56))[6:]], GRID)
+    assert (left.keep, left.tokens) == (bitmap("x...", ".x.."), 2)
+    assert left.covers == bitmap("xx..", "xx..")
+    assert left.seal is not None
+
+
+def test_bare_places_are_lost_without_a_seal():
+    """No token left, so the KV of none depends on it."""
+    thin = thinned(WIDE, marks("xx..", "xx.."), GRID)
+    pieces = settle([text(0), thin, text(9), *then(part("e", 56, 56))[6:]], GRID)
+    assert sketch(pieces) == "t<9>t<e>t"
+    assert pieces[1] == thin.model_copy(update={"covers": None})
+    assert settle(pieces, GRID) == pieces
+
+
+def test_a_part_without_tokens_is_gone_whatever_it_covers():
+    thin = thinned(WIDE, marks("...x", "...."), GRID)
+    pieces = settle([text(0), thin, text(9), *then(part("e", 84))[6:]], GRID)
+    assert sketch(pieces) == "t!t<e>t"
+    # what it took from older parts does not come back
+    assert sketch(settle([*then(thin), *then(part("e", 84))[6:]], GRID)) == "t!t!t<e>t"
+
+
+def test_a_seal_says_nothing_of_bare_places():
+    def seals(covers: str | None) -> list:
+        thin = THIN.model_copy(update={"covers": covers})
+        pieces = settle([text(0), thin, text(9), *then(part("e", 84))[6:]], GRID)
+        return [piece.seal for piece in pieces]
+
+    assert seals(None) == seals(THIN.covers) == seals(bitmap("xxxx", ".xxx"))
+
+
+def test_covers_is_what_is_kept_unless_said():
+    assert covered_mask(WIDE, GRID).all()
+    kept = THIN.model_copy(update={"covers": None})
+    assert np.array_equal(covered_mask(kept, GRID), token_mask(kept, GRID))
 
 
 def test_ordinary_pictures_are_nobodys_part():

@@ -21,6 +21,7 @@ from agentserve.core.actions.union import (
     action_schema,
     action_to_css,
     check_inside,
+    points,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "check_inside",
     "format_action",
     "parse_action",
+    "points",
 ]

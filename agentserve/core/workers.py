@@ -1,0 +1,64 @@
+"""The wire form of workers: what one tells of itself, and what the router makes of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from agentserve.core.model import Wire
+from agentserve.core.plans import Sha256
+
+
+class HookReport(Wire):
+    target: str
+    kind: str
+
+
+class WorkerReport(Wire):
+    """What the engine plugin tells of its worker: ``GET /agentserve`` on the worker."""
+
+    plugin: Literal["agentserve"] = "agentserve"
+    version: str
+    sglang_version: str
+    boot_id: str
+    hooks: list[HookReport]
+    model: str
+    """Path or name, as the worker was started."""
+    served_model_name: str
+    architecture: str
+    context_length: int
+    max_total_tokens: int
+    """Slots of the KV pool, in tokens."""
+    page_size: int
+    layers: int
+    """Of the language model."""
+    device: str
+    tokenizer_sha256: Sha256
+    """Hash of what ``GET /agentserve/tokenizer`` returns."""
+
+
+class WorkerState(StrEnum):
+    STARTING = "starting"
+    READY = "ready"
+    DOWN = "down"
+    REFUSED = "refused"
+
+
+class Worker(Wire):
+    """A worker as ``GET /v1/workers`` shows it."""
+
+    id: str
+    url: str
+    state: WorkerState
+    reason: str = ""
+    boot_id: str = ""
+    """Of its present life: it changes with every restart. Empty until the worker was ready."""
+    report: WorkerReport | None = None
+    """None for a plain worker, which serves the pass-through only."""
+    sessions: int = 0
+    """Pins on it."""
+    running_turns: int = 0
+
+
+class WorkerList(Wire):
+    workers: list[Worker]
