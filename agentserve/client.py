@@ -21,6 +21,7 @@ from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import AgentServeError, Unavailable, from_body
 from agentserve.core.events import TERMINAL, Event, EventPage
 from agentserve.core.hosting import ProgramList
+from agentserve.core.pruning import Compression
 from agentserve.core.sessions import (
     Health,
     Outcome,
@@ -29,8 +30,8 @@ from agentserve.core.sessions import (
     SessionPage,
     TurnRequest,
     TurnResult,
-    WorkerList,
 )
+from agentserve.core.workers import WorkerList
 
 TURN_TIMEOUT_S = 600.0
 
@@ -92,8 +93,14 @@ class RouterClient:
         instruction: str | None = None,
         epoch: int | None = None,
         outcome: Outcome | None = None,
+        compression: Compression | None = None,
+        resend_thin: bool = False,
     ) -> TurnResult:
-        """Send a screenshot (PNG, JPEG or WebP bytes), get the action. Idempotent by epoch."""
+        """Send a screenshot (PNG, JPEG or WebP bytes), get the action. Idempotent by epoch.
+
+        ``compression``: instead of the session's; ``resend_thin``: send again what too little was
+        left of.
+        """
         fields: dict[str, Any] = {}
         if instruction is not None:
             fields["instruction"] = instruction
@@ -101,6 +108,10 @@ class RouterClient:
             fields["epoch"] = str(epoch)
         if outcome is not None:
             fields["outcome"] = outcome.model_dump_json()
+        if compression is not None:
+            fields["compression"] = compression.model_dump_json()
+        if resend_thin:
+            fields["resend_thin"] = "true"
         answer = await self._call(
             "POST",
             f"/v1/sessions/{session_id}/turns",

@@ -14,7 +14,7 @@ import httpx
 
 from agentserve.core.errors import WorkerLost, WorkerRefused
 from agentserve.core.families import Family, family_of
-from agentserve.core.sessions import WorkerReport
+from agentserve.core.workers import WorkerReport
 from agentserve.lang.tokenizer import SessionTokenizer
 
 TIMEOUT_S = 600.0

@@ -20,7 +20,8 @@ from agentserve.core.config import RunConfig
 from agentserve.core.errors import UnknownProgram
 from agentserve.core.runs import RunObserver, RunSummary
 from agentserve.core.screens import Size
-from agentserve.core.sessions import ScreenPolicy, SessionCreate, WorkerReport, WorkerState
+from agentserve.core.sessions import ScreenPolicy, SessionCreate
+from agentserve.core.workers import WorkerReport, WorkerState
 from agentserve.replay import Recorder, ScenarioRef
 
 

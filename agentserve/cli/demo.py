@@ -16,7 +16,17 @@ import typer
 
 from agentserve import __version__
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.cli.screens import DEFAULT, Cell, Context, Policy, PositionsOption
+from agentserve.cli.screens import (
+    DEFAULT,
+    Cell,
+    Context,
+    EvictionOption,
+    Policy,
+    PositionsOption,
+    PresetOption,
+    PruningOption,
+    screen_policy,
+)
 from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import InvalidRequest
@@ -78,6 +88,9 @@ def demo(
     cell: Cell = None,
     positions: PositionsOption = DEFAULT.positions,
     vision_context: Context = DEFAULT.vision_context,
+    preset: PresetOption = None,
+    pruning: PruningOption = None,
+    eviction: EvictionOption = None,
 ) -> None:
     """Start SGLang workers and a router, let an agent do five tasks in a browser, show the result.
 
@@ -97,9 +110,7 @@ def demo(
         recordings=recordings,
         keep_alive=keep_alive,
         as_json=as_json,
-        screens=ScreenPolicy(
-            policy=policy, cell=cell, positions=positions, vision_context=vision_context
-        ),
+        screens=screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction),
     )
     failed = run_until_signal(_demo(options))
     if failed:

@@ -11,7 +11,17 @@ import typer
 from rich.markup import escape
 
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.cli.screens import Cell, Context, Policy, PositionsOption, words_of
+from agentserve.cli.screens import (
+    Cell,
+    Context,
+    EvictionOption,
+    Policy,
+    PositionsOption,
+    PresetOption,
+    PruningOption,
+    screen_policy,
+    words_of,
+)
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 from agentserve.nano.evaluate.episodes import BASELINES, HELD_OUT, PLAYERS
@@ -87,6 +97,9 @@ def evaluate(
     cell: Cell = None,
     positions: PositionsOption = SCREENS.positions,
     vision_context: Context = SCREENS.vision_context,
+    preset: PresetOption = None,
+    pruning: PruningOption = None,
+    eviction: EvictionOption = None,
     program: Annotated[
         str, typer.Option(help="Program to run: a registered name, or the path of its file.")
     ] = PROGRAM,
@@ -122,9 +135,7 @@ def evaluate(
         model=model,
         router=router,
         concurrency=concurrency,
-        screens=ScreenPolicy(
-            policy=policy, cell=cell, positions=positions, vision_context=vision_context
-        ),
+        screens=screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction),
         program=program,
         max_turns=max_turns,
         as_json=as_json,

@@ -19,7 +19,7 @@ from agentserve.cli.nano_evaluate_view import EvaluationView
 from agentserve.cli.stack import StackOptions, local_stack
 from agentserve.client import RouterClient
 from agentserve.core.errors import InvalidRequest, NoWorker
-from agentserve.core.sessions import WorkerReport, WorkerState
+from agentserve.core.workers import WorkerReport, WorkerState
 from agentserve.nano.evaluate.episodes import Conditions, Episode, PlayerName, plan
 from agentserve.nano.evaluate.log import EpisodeLog
 from agentserve.nano.evaluate.players import Player, Trained, oracle, random_clicks

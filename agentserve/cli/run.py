@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, err, out, run_until_signal
-from agentserve.cli.screens import DEFAULT, Cell, Context, Policy, PositionsOption
+from agentserve.cli.screens import (
+    DEFAULT,
+    Cell,
+    Context,
+    EvictionOption,
+    Policy,
+    PositionsOption,
+    PresetOption,
+    PruningOption,
+    screen_policy,
+)
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import MAX_SIDE, Size
-from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
     from agentserve.browser.scenarios import Scenario
@@ -58,6 +67,9 @@ def run(
     cell: Cell = None,
     positions: PositionsOption = DEFAULT.positions,
     vision_context: Context = DEFAULT.vision_context,
+    preset: PresetOption = None,
+    pruning: PruningOption = None,
+    eviction: EvictionOption = None,
     model: Annotated[str | None, typer.Option(help="Only workers of this model.")] = None,
     max_turns: Annotated[
         int | None, typer.Option(min=1, help="Most turns. (default: the scenario's, else 15)")
@@ -74,9 +86,7 @@ def run(
     """
     from agentserve.cli.agent import Agent
 
-    screens = ScreenPolicy(
-        policy=policy, cell=cell, positions=positions, vision_context=vision_context
-    )
+    screens = screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction)
     agent = Agent(program=program, screens=screens, model=model)
     target = _target(scenario, seed, url, task, viewport, scale, tuple(allow or ()))
     turns = max_turns or getattr(target, "max_turns", _DEFAULT.max_turns)

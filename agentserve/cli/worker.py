@@ -34,6 +34,14 @@ def worker(
     feature_cache_dir_mb: Annotated[
         int, typer.Option(help="Largest size of that folder.", min=1)
     ] = FeatureCacheConfig.folder_mb,
+    count_flops: Annotated[
+        bool,
+        typer.Option(
+            "--count-flops",
+            help="Count what the language model takes for each prompt, and tell with the answer;"
+            " slow: for measurements.",
+        ),
+    ] = False,
 ) -> None:
     """Start an SGLang worker. Further arguments go to SGLang as they are.
 
@@ -59,6 +67,7 @@ def worker(
                 folder=str(feature_cache_dir) if feature_cache_dir else None,
                 folder_mb=feature_cache_dir_mb,
             ),
+            count_flops=count_flops,
             sglang_arguments=tuple(context.args),
         )
     )

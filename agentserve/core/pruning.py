@@ -14,9 +14,9 @@ the end. Layers are fractions of the model's depth, so that every model has them
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.families import Family
@@ -121,6 +121,8 @@ class Compression(Wire):
         return self.eviction is not None or (self.pruning is not None and self.pruning.inside)
 
 
+_Setting = TypeVar("_Setting", Pruning, Eviction)
+
 Preset = Literal["off", "safe", "balanced", "lean"]
 """Named settings; what each costs is in the README's table."""
 
@@ -130,6 +132,32 @@ PRESETS: dict[Preset, Compression] = {
     "balanced": Compression(eviction=Eviction(method="attention", keep=0.5)),
     "lean": Compression(eviction=Eviction(method="attention", keep=0.25)),
 }
+
+
+def parse_pruning(text: str) -> Pruning:
+    """``METHOD``, ``METHOD:RATIO`` or a JSON object. Raises InvalidRequest."""
+    return _parse(Pruning, text, "ratio", tuple(METHODS))
+
+
+def parse_eviction(text: str) -> Eviction:
+    """``METHOD``, ``METHOD:KEEP`` or a JSON object. Raises InvalidRequest."""
+    return _parse(Eviction, text, "keep", get_args(EvictionMethod))
+
+
+def _parse(kind: type[_Setting], text: str, share: str, known: tuple[str, ...]) -> _Setting:
+    method, colon, value = text.partition(":")
+    try:
+        if text.startswith("{"):
+            return kind.model_validate_json(text)
+        return kind.model_validate({"method": method} | ({share: value} if colon else {}))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "as a whole"
+        raise InvalidRequest(
+            f"{kind.__name__.lower()} {text[:200]!r}, {where}: {first['msg']}",
+            hint=f"write METHOD, METHOD:{share.upper()} or a JSON object; methods: "
+            + ", ".join(known),
+        ) from None
 
 
 def stage_layers(pruning: Pruning, depth: int) -> list[int]:

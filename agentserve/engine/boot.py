@@ -25,6 +25,8 @@ class Boot:
     boot_id: str = field(default_factory=lambda: f"b-{secrets.token_hex(8)}")
     """Fresh with every start: a worker with a new one has a cold cache."""
     feature_cache: FeatureCacheConfig = field(default_factory=FeatureCacheConfig)
+    count_flops: bool = False
+    """Whether what prompts take is counted: see engine.flops."""
 
     def to_environment(self) -> dict[str, str]:
         return {WORKER_VARIABLE: json.dumps(asdict(self))}
@@ -36,4 +38,4 @@ def boot_of(environment: Mapping[str, str] = os.environ) -> Boot | None:
     if not text:
         return None
     settings = json.loads(text)
-    return Boot(settings["boot_id"], FeatureCacheConfig(**settings["feature_cache"]))
+    return Boot(**settings | {"feature_cache": FeatureCacheConfig(**settings["feature_cache"])})

@@ -47,6 +47,7 @@ class ServerFacts:
     context_length: int
     max_total_tokens: int
     page_size: int
+    layers: int
     device: str
     tokenizer_json: str
     cache: str | None = None
@@ -222,6 +223,7 @@ def server_facts(state: Any) -> ServerFacts:
             context_length=manager.model_config.context_len,
             max_total_tokens=state.scheduler_info["max_total_num_tokens"],
             page_size=get_schedule().page_size,
+            layers=manager.model_config.num_hidden_layers,
             device=get_device().device,
             tokenizer_json=_tokenizer_json(manager.tokenizer),
             cache=get_memory().radix_cache_backend,

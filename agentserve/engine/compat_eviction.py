@@ -20,6 +20,8 @@ from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.runtime_context import get_disagg, get_memory, get_spec
 
+from agentserve.kernels import merge_kv
+
 
 class Tree(UnifiedRadixCache):
     """SGLang's prefix tree, with the steps that an eviction is made of.
@@ -132,6 +134,11 @@ class Tree(UnifiedRadixCache):
         pool = allocator.get_kvcache()
         move_kv_cache_native(pool.k_buffer, pool.v_buffer, fresh, slots)
         return fresh
+
+    def merge(self, dropped: torch.Tensor, kept: torch.Tensor) -> None:
+        """Merge the KV in the slots ``dropped`` into that in ``kept``, in all layers."""
+        pool = self.token_to_kv_pool_allocator.get_kvcache()
+        merge_kv(pool.k_buffer, pool.v_buffer, dropped, kept)
 
     def free(self, slots: torch.Tensor) -> None:
         """Give slots back that are the request's own, and no longer in its row."""

@@ -49,6 +49,8 @@ class WorkerOptions:
     """What requests call the model; its path or name when left out."""
     feature_cache: FeatureCacheConfig = field(default_factory=FeatureCacheConfig)
     """Of the plugin: a stock server has none."""
+    count_flops: bool = False
+    """Have the plugin count what prompts take; slow."""
     sglang_arguments: tuple[str, ...] = ()
     """Further arguments of SGLang's server; they win over agentserve's defaults."""
 
@@ -74,7 +76,8 @@ def worker_command(
     if device == "cpu":
         env = cpu_environment(env)
     if options.plugin:
-        env |= Boot(feature_cache=_resolved(options.feature_cache)).to_environment()
+        boot = Boot(feature_cache=_resolved(options.feature_cache), count_flops=options.count_flops)
+        env |= boot.to_environment()
     model = str(Path(options.model).expanduser().resolve()) if local else options.model
     command = [sys.executable, "-P", "-m", "agentserve.engine.serve"]
     command += ["--model-path", model, "--host", options.host, "--port", str(options.port)]

@@ -86,6 +86,62 @@ def add_outcome(*args: Any, **kwargs: Any) -> None:
     outcome.add_outcome(*args, **kwargs)
 
 
+def max_prefix(*args: Any, **kwargs: Any) -> int:
+    """AROUND Req._compute_max_prefix_len."""
+    from agentserve.engine.pruning import hooks
+
+    return hooks.max_prefix(*args, **kwargs)
+
+
+def count_cuts(*args: Any, **kwargs: Any) -> None:
+    """BEFORE TpModelWorker.forward_batch_generation."""
+    from agentserve.engine.chunking import count
+
+    count.count_cuts(*args, **kwargs)
+
+
+def run_batch(*args: Any, **kwargs: Any) -> Any:
+    """AROUND TpModelWorker.forward_batch_generation."""
+    from agentserve.engine.pruning import hooks
+
+    return hooks.run_batch(*args, **kwargs)
+
+
+def run_layers(*args: Any, **kwargs: Any) -> Any:
+    """AROUND Qwen2Model.forward."""
+    from agentserve.engine.pruning import hooks
+
+    return hooks.run_layers(*args, **kwargs)
+
+
+def free_dropped(*args: Any, **kwargs: Any) -> None:
+    """AFTER Scheduler.run_batch."""
+    from agentserve.engine.pruning import hooks
+
+    hooks.free_dropped(*args, **kwargs)
+
+
+def take_back(*args: Any, **kwargs: Any) -> None:
+    """AFTER Req.reset_for_retract."""
+    from agentserve.engine.pruning import hooks
+
+    hooks.take_back(*args, **kwargs)
+
+
+def select_admission(*args: Any, **kwargs: Any) -> Any:
+    """AROUND PrefillAdder._select_prefill_admission."""
+    from agentserve.engine.chunking import hooks
+
+    return hooks.select_admission(*args, **kwargs)
+
+
+def add_chunked(*args: Any, **kwargs: Any) -> Any:
+    """AROUND PrefillAdder.add_chunked_req."""
+    from agentserve.engine.chunking import hooks
+
+    return hooks.add_chunked(*args, **kwargs)
+
+
 def evicting_cache(context: Any) -> Any:
     """The prefix cache that ``--radix-cache-backend agentserve`` stands for."""
     from agentserve.engine import compat_eviction
@@ -135,6 +191,57 @@ HOOKS: tuple[Hook, ...] = (
         embed_items,
         "(data_embedding_func, embedding_items, placeholder_tensor, input_ids, items_size,"
         " prefix_length, extend_length, items_offset_list)",
+    ),
+    Hook(
+        "sglang.srt.managers.schedule_batch.Req._compute_max_prefix_len",
+        "around",
+        max_prefix,
+        "(self, input_len)",
+    ),
+    Hook(
+        "sglang.srt.managers.tp_worker.TpModelWorker.forward_batch_generation",
+        "before",
+        count_cuts,
+        "(self, batch, forward_batch=None, pp_proxy_tensors=None, is_verify=False,"
+        " skip_attn_backend_init=None, *, capture_hidden_mode=None, return_kv_loc_plan=False)",
+    ),
+    Hook(
+        "sglang.srt.managers.tp_worker.TpModelWorker.forward_batch_generation",
+        "around",
+        run_batch,
+        "(self, batch, forward_batch=None, pp_proxy_tensors=None, is_verify=False,"
+        " skip_attn_backend_init=None, *, capture_hidden_mode=None, return_kv_loc_plan=False)",
+    ),
+    Hook(
+        "sglang.srt.models.qwen2.Qwen2Model.forward",
+        "around",
+        run_layers,
+        "(self, input_ids, positions, forward_batch, input_embeds=None, pp_proxy_tensors=None)",
+    ),
+    Hook(
+        "sglang.srt.managers.scheduler.Scheduler.run_batch",
+        "after",
+        free_dropped,
+        "(self, batch, pp_proxy_tensors=None)",
+    ),
+    Hook(
+        "sglang.srt.managers.schedule_policy.PrefillAdder._select_prefill_admission",
+        "around",
+        select_admission,
+        "(self, req, *, total_tokens, host_hit_length, swa_host_hit_length, truncation_align_size,"
+        " has_chunked_req=False)",
+    ),
+    Hook(
+        "sglang.srt.managers.schedule_policy.PrefillAdder.add_chunked_req",
+        "around",
+        add_chunked,
+        "(self, req)",
+    ),
+    Hook(
+        "sglang.srt.managers.schedule_batch.Req.reset_for_retract",
+        "after",
+        take_back,
+        "(self)",
     ),
 )
 

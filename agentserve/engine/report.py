@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Response
 
 import agentserve
-from agentserve.core.sessions import HookReport, WorkerReport
+from agentserve.core.workers import HookReport, WorkerReport
 from agentserve.engine.boot import Boot
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def worker_report(
         context_length=facts.context_length,
         max_total_tokens=facts.max_total_tokens,
         page_size=facts.page_size,
+        layers=facts.layers,
         device=facts.device,
         tokenizer_sha256=hashlib.sha256(facts.tokenizer_json.encode()).hexdigest(),
     )

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentserve.lang.endpoint import RouterEndpoint
-    from agentserve.lang.expressions import ScreenView, action, screen
+    from agentserve.lang.expressions import ScreenView, action, look_again, screen
 
-__all__ = ["RouterEndpoint", "ScreenView", "action", "screen"]
+__all__ = ["RouterEndpoint", "ScreenView", "action", "look_again", "screen"]
 
 # Loaded on first use: they import sglang (seconds), and the host must watch its parent before that.
 _HOMES = {
     "RouterEndpoint": "agentserve.lang.endpoint",
     "ScreenView": "agentserve.lang.expressions",
     "action": "agentserve.lang.expressions",
+    "look_again": "agentserve.lang.expressions",
     "screen": "agentserve.lang.expressions",
 }
 

@@ -144,7 +144,7 @@ class SessionBackend(BaseBackend):
             body["image_data"] = images[0] if single else images
         answers = self._worker.generate(body)
         self._count(answers)
-        self._prompt.answered()
+        self._prompt.answered((answers[0]["meta_info"].get("agentserve") or {}).get("keeps", ()))
         return answers
 
     def _count(self, answers: list[dict[str, Any]]) -> None:
@@ -157,7 +157,9 @@ def _usage(meta: dict[str, Any]) -> CallUsage:
         prompt_tokens=meta["prompt_tokens"],
         cached_tokens=meta["cached_tokens"],
         completion_tokens=meta["completion_tokens"],
+        pruned_tokens=of_cache.get("pruned", 0),
         freed_tokens=of_cache.get("freed", 0),
+        unchosen=of_cache.get("unchosen"),
         rebuilt=of_cache.get("rebuilt", False),
         sources=of_cache.get("sources", []),
     )

@@ -17,7 +17,7 @@ from sglang.lang.ir import SglSamplingParams
 from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import AgentServeError, InvalidRequest, NoWorker, Unavailable, from_body
 from agentserve.core.families import family_of
-from agentserve.core.sessions import Worker, WorkerList, WorkerState
+from agentserve.core.workers import Worker, WorkerList, WorkerState
 from agentserve.lang.executor import chat_template
 
 SESSION_HEADER = "X-Session-Id"

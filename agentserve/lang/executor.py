@@ -20,7 +20,7 @@ from sglang.lang.ir import (
 from agentserve.core.errors import ProgramFailed
 from agentserve.core.families import Family
 from agentserve.lang.backend import SessionBackend
-from agentserve.lang.expressions import SglAction, SglScreen
+from agentserve.lang.expressions import SglAction, SglLookAgain, SglScreen
 from agentserve.lang.prompt import Prompt
 
 _REFUSED: dict[type[SglExpr], str] = {
@@ -59,6 +59,8 @@ class SessionExecutor(StreamExecutor):
         """Texts that the model wrote, in order."""
         self.action_name: str | None = None
         """Variable of the last action."""
+        self.look_again = False
+        """Whether the next turn is to show thin parts of the screen in full."""
         super().__init__(
             backend,
             arguments={},
@@ -81,6 +83,8 @@ class SessionExecutor(StreamExecutor):
     def _execute(self, other: SglExpr | str) -> None:
         if isinstance(other, SglScreen):
             self._execute_screen(other)
+        elif isinstance(other, SglLookAgain):
+            self.look_again = True
         elif type(other) in _REFUSED:
             raise ProgramFailed(_REFUSED[type(other)])
         else:

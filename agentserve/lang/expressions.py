@@ -1,4 +1,4 @@
-"""The two expressions that a program's turn adds to SGLang's language."""
+"""The expressions that a program's turn adds to SGLang's language."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ class SglScreen(SglExpr):
         return f"Screen(turn={self.view.turn})"
 
 
+class SglLookAgain(SglExpr):
+    """A wish for the next turn's screen."""
+
+    def __repr__(self) -> str:
+        return "LookAgain()"
+
+
 class SglAction(SglGen):
     """A generation whose text is the turn's action."""
 
@@ -44,6 +51,11 @@ class SglAction(SglGen):
 def screen(view: ScreenView) -> SglScreen:
     """Put the turn's screen here."""
     return SglScreen(view)
+
+
+def look_again() -> SglLookAgain:
+    """Have the next turn show in full what pruning and eviction have left less of."""
+    return SglLookAgain()
 
 
 def action(

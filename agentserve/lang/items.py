@@ -6,12 +6,14 @@ text. Only where a piece's own position, or its seal, says otherwise, an anchor 
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 
 import numpy as np
 
 from agentserve.core.item_urls import After, ItemAfter, ItemMeta, TextAnchor, keep_set
 from agentserve.core.plans import Piece, Seal, TextPiece, VisualItem
+from agentserve.core.pruning import Compression
 
 
 class _Form:
@@ -77,18 +79,29 @@ def after_form(
     *,
     owner: str,
     forked: bool,
+    compression: Compression,
 ) -> After:
     """What of the prompt ``pieces`` stays in the cache once it is answered: ``settled``, which is
-    the same with some items smaller or gone. ``owner`` and ``forked`` as in After: they are told
-    also when all of it stays."""
+    the same with some items smaller or gone. Of the items that are to be thinned the engine
+    chooses what stays, as ``compression`` says. ``owner`` and ``forked`` as in After: they are
+    told also when all of it stays."""
     _, metas = engine_form(settled, image_id, grid)
     stays = _stays(pieces, settled)
+    thinned = [p for p in pieces if isinstance(p, VisualItem) and p.thinning is not None]
+    left = [p for p in settled if isinstance(p, VisualItem)]
+    chosen = [any(_same(item, other) for other in thinned) for item in left]
+    pruning = compression.pruning
     return After(
         kept=keep_set(np.flatnonzero(stays), len(stays)),
-        items=[ItemAfter(keep=meta.keep, seal=meta.seal) for meta in metas],
+        items=[
+            ItemAfter(keep=meta.keep, seal=meta.seal, chosen=choose)
+            for meta, choose in zip(metas, chosen, strict=True)
+        ],
         texts=metas[0].texts if metas else [],
         owner=owner,
         forked=forked,
+        pruning=pruning if any(chosen) and pruning is not None and pruning.inside else None,
+        eviction=compression.eviction if any(chosen) else None,
     )
 
 
@@ -120,8 +133,17 @@ def _stays(pieces: Sequence[Piece], settled: Sequence[Piece]) -> list[bool]:
 
 
 def _same(piece: VisualItem, settled: VisualItem) -> bool:
+    """Whether ``settled`` is what is left of ``piece``. Two items of one picture share no token."""
     names = ("turn", "box", "base", "time", "blob")
-    return all(getattr(piece, name) == getattr(settled, name) for name in names)
+    if any(getattr(piece, name) != getattr(settled, name) for name in names):
+        return False
+    return piece.keep is None or (
+        settled.keep is not None and not _bits(settled.keep) & ~_bits(piece.keep)
+    )
+
+
+def _bits(keep: str) -> int:
+    return int.from_bytes(base64.b64decode(keep))
 
 
 def _ends(piece: Piece) -> bool:

@@ -18,12 +18,14 @@ prompt: text continues behind the whole screen, however little of it was sent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentserve.core.families import Family
 from agentserve.core.item_urls import ItemMeta
 from agentserve.core.plans import Piece, TextPiece, VisualItem, next_position
+from agentserve.core.pruning import Compression
 from agentserve.lang.items import after_form, engine_form
 from agentserve.lang.tokenizer import SessionTokenizer
 from agentserve.vision.settle import settle
@@ -52,9 +54,11 @@ class Prompt:
         *,
         mosaic_of: str | None = None,
         forked: bool = False,
+        compression: Compression = Compression(),
     ) -> None:
         """``mosaic_of``: a session whose pieces have positions, and which evicts what newer parts
-        of its screen cover; ``forked``: another one goes on from ``prior`` as well.
+        of its screen cover; ``forked``: another one goes on from ``prior`` as well;
+        ``compression``: how the engine chooses from the items that are marked for it.
 
         Raises WorkerRefused when the tokenizer lacks the family's special tokens.
         """
@@ -73,6 +77,7 @@ class Prompt:
         self._end_due = self._ends_open(prior)
         self._owner = mosaic_of
         self._forked = forked
+        self._compression = compression
         self._answered = False
         self._position = next_position(prior, family.grid) if mosaic_of else None
         """Of the next text token, once the text piece in the making is closed."""
@@ -138,13 +143,21 @@ class Prompt:
                 grid,
                 owner=self._owner,
                 forked=self._forked and not self._answered,
+                compression=self._compression,
             )
             metas[0] = metas[0].model_copy(update={"after": after})
         return CallInput(ids, [p.blob for p in pieces if isinstance(p, VisualItem)], metas)
 
-    def answered(self) -> None:
-        """The worker has answered a call with the prompt so far."""
+    def answered(self, keeps: Sequence[str] = ()) -> None:
+        """The worker has answered a call with the prompt so far. ``keeps``: what it left of each
+        item that it chose from, in order; nothing when it did not choose."""
         self._answered = True
+        left = iter(keeps)
+        for index, piece in enumerate(self._new):
+            thins = isinstance(piece, VisualItem) and piece.thinning is not None
+            if thins and piece.thinning.keep is None:
+                thinning = piece.thinning.model_copy(update={"keep": next(left, None)})
+                self._new[index] = piece.model_copy(update={"thinning": thinning})
 
     def _plain_input(self, pieces: list[Piece]) -> CallInput:
         ids: list[int] = []
@@ -166,6 +179,8 @@ class Prompt:
             # A seal behind the screen before, if need be, lies on the text between the two.
             self._append(self.tokenizer.encode("\n"), "\n")
             self._close_run()
+        if self._answered:  # the engine chooses once a turn, with its first call
+            items = tuple(item.model_copy(update={"thinning": None}) for item in items)
         start = self._position
         assert start is not None
         inside = start + len(self._image_begin)

@@ -56,6 +56,7 @@ class TurnRunner:
             family_named(turn.family),
             mosaic_of=turn.session_id if turn.plan.mosaic else None,
             forked=turn.plan.forked,
+            compression=turn.compression,
         )
         backend = SessionBackend(worker, prompt, self._images(turn.plan), turn.max_turn_tokens)
         executor = SessionExecutor(backend, prompt)
@@ -67,6 +68,7 @@ class TurnRunner:
             variables={k: str(v) for k, v in executor.variables.items() if isinstance(k, str)},
             action_text=None if name is None else str(executor.variables[name]),
             calls=backend.calls,
+            resend_thin=executor.look_again,
         )
 
     def _images(self, plan: Plan) -> dict[str, str]:

@@ -23,7 +23,8 @@ from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.screens import ScreenSpace
-from agentserve.core.sessions import SessionCreate, SessionId, WorkerReport
+from agentserve.core.sessions import SessionCreate, SessionId
+from agentserve.core.workers import WorkerReport
 
 SCHEMA_VERSION = 1
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from agentserve import __version__
 from agentserve.core.errors import RecordingError
 from agentserve.core.runs import RunSummary, Step
-from agentserve.core.sessions import Session, WorkerReport, creation_of
+from agentserve.core.sessions import Session, creation_of
+from agentserve.core.workers import WorkerReport
 from agentserve.replay.format import EndLine, Meta, ScenarioRef, StepLine
 from agentserve.replay.writer import RecordingWriter
 

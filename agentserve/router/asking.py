@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from agentserve.core.config import RouterConfig
 from agentserve.core.hosting import HostTurn
 from agentserve.core.plans import Piece, Plan, VisualItem
-from agentserve.core.sessions import Outcome, Worker
+from agentserve.core.pruning import Compression
+from agentserve.core.sessions import Outcome
+from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.store import SessionRecord
 from agentserve.vision.policies import parse_policy, plan_prompt
@@ -25,6 +27,9 @@ class TurnAsk:
     epoch: int | None = None
     """None means the session's current one."""
     outcome: Outcome | None = None
+    compression: Compression | None = None
+    """None means the session's."""
+    resend_thin: bool = False
     request_id: str = ""
 
 
@@ -99,4 +104,5 @@ def host_turn(
         tokenizer_sha256=record.binding.tokenizer_sha256,
         timeout_s=config.turn_timeout_s,
         max_turn_tokens=config.max_turn_tokens,
+        compression=ask.compression or session.compression,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentserve.core.sessions import Worker
+from agentserve.core.workers import Worker
 
 PROGRAM_TOKENS = 256
 """For what a program writes of its own: roles, rules, the names of the actions."""

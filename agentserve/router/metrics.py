@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from agentserve.core.sessions import SessionStatus, TurnResult, Worker, WorkerState
+from agentserve.core.sessions import SessionStatus, TurnResult
+from agentserve.core.workers import Worker, WorkerState
 
 _TURN_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 300)
 

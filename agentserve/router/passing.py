@@ -8,7 +8,8 @@ import re
 import time
 
 from agentserve.core.errors import InvalidRequest
-from agentserve.core.sessions import Pin, Worker, WorkerState
+from agentserve.core.sessions import Pin
+from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
 from agentserve.router.sessions import Sessions, no_worker
 from agentserve.router.store import PassPin, Store

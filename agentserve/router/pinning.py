@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agentserve.core.families import FAMILIES
-from agentserve.core.sessions import Pin, Worker, WorkerState
+from agentserve.core.sessions import Pin
+from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.store import ModelBinding
 
 _ARCHITECTURES = {name: family for family in FAMILIES for name in family.architectures}

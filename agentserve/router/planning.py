@@ -7,15 +7,16 @@ worker holds, which is stored with every turn, so that any worker can be given t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from agentserve.core.actions import points
 from agentserve.core.errors import UnknownBlob
 from agentserve.core.families import family_named
-from agentserve.core.plans import Piece, Plan
-from agentserve.core.sessions import Worker
+from agentserve.core.hosting import HostAnswer
+from agentserve.core.plans import Plan
+from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, plan_turn, turn_budget
 from agentserve.router.blobs import BlobStore
 from agentserve.router.store import HeldRecord, SessionRecord, Store
@@ -30,6 +31,8 @@ from agentserve.vision.mosaic import (
     held_after,
     plan_mosaic,
 )
+from agentserve.vision.policies import check_thinning, parse_policy
+from agentserve.vision.thinning import Wishes
 
 
 @dataclass(frozen=True)
@@ -51,15 +54,15 @@ class Planned:
     """The model image's."""
     mosaic: _Mosaic | None = None
 
-    def held(self, pieces: Sequence[Piece]) -> HeldRecord | None:
-        """What a mosaic session's worker holds once ``pieces``, those of the program host's
-        answer, are settled. None for other policies: their transcript says it."""
+    def held(self, answer: HostAnswer) -> HeldRecord | None:
+        """What a mosaic session's worker holds once the pieces of the program host's answer are
+        settled. None for other policies: their transcript says it."""
         if self.mosaic is None:
             return None
         session = self.record.session
         after = held_after(
             self.plan,
-            pieces,
+            answer.pieces,
             self.mosaic.before,
             self.mosaic.screen,
             session.turns,
@@ -69,6 +72,7 @@ class Planned:
             pieces=list(after.pieces),
             shown=self.blob if after.shown is not None else None,
             since=after.since,
+            resend_thin=answer.resend_thin,
         )
 
 
@@ -98,12 +102,23 @@ class Planner:
             return Planned(plan, record, blob)
 
         stored = await self._store.held(session.id) or HeldRecord()
+        compression = ask.compression or session.compression
+        assert worker.report is not None
+        family = family_named(record.binding.family)
+        check_thinning(parse_policy(session.policy), compression, family, worker.report.layers)
+        wishes = Wishes(
+            compression=compression,
+            resend_thin=ask.resend_thin or stored.resend_thin,
+            aimed=await self._aimed(record),
+        )
         shown = await self._shown(stored)
         layout = Layout()
         if not stored.pieces:
             layout = await self._surfaces.layout(record)
         budget = turn_budget(record, ask, worker, self._max_turn_tokens)
-        mosaic = await asyncio.to_thread(_plan_mosaic, record, stored, shown, image, budget, layout)
+        mosaic = await asyncio.to_thread(
+            _plan_mosaic, record, stored, shown, image, budget, layout, wishes
+        )
         await asyncio.gather(*map(self._blobs.put, mosaic.planned.pictures.values()))
         plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
         return Planned(plan, record, blob, mosaic)
@@ -112,6 +127,12 @@ class Planner:
         """Let the session's surface learn from the screen of a completed turn."""
         if planned.mosaic is not None:
             await self._surfaces.observe(planned.record, planned.mosaic.screen.identities)
+
+    async def _aimed(self, record: SessionRecord) -> list[tuple[int, int]]:
+        """Where the last action pointed, in model px."""
+        session = record.session
+        last = await self._store.turn(session.id, session.epoch - 1) if session.epoch else None
+        return [] if last is None else points(last.result.model_action)
 
     async def _shown(self, stored: HeldRecord) -> bytes | None:
         """The picture that the held parts show. Without it the next screen is sent whole."""
@@ -130,6 +151,7 @@ def _plan_mosaic(
     image: bytes,
     budget: int,
     layout: Layout,
+    wishes: Wishes,
 ) -> _Mosaic:
     """Milliseconds of CPU: decoding two pictures, comparing and hashing."""
     session = record.session
@@ -140,5 +162,5 @@ def _plan_mosaic(
     screen = cut(as_pixels(image), session.cell)
     settings = MosaicSettings(family.grid, session.positions, session.vision_context)
     limits = Limits(tokens=budget, positions=budget)
-    planned = plan_mosaic(settings, held, screen, session.turns, limits, layout)
+    planned = plan_mosaic(settings, held, screen, session.turns, limits, layout, wishes)
     return _Mosaic(planned, held, screen)

@@ -15,11 +15,12 @@ from agentserve.core.sessions import (
     Timings,
     TurnResult,
     Usage,
-    Worker,
     WorkerRef,
 )
+from agentserve.core.workers import Worker
 from agentserve.router.store import SessionRecord
 from agentserve.vision.screenshots import Screenshot
+from agentserve.vision.settle import token_mask
 
 
 def turn_result(
@@ -65,6 +66,7 @@ def turn_result(
             stored_prefix_tokens=plan.prior_tokens,
             screen_tokens=session.space.visual_tokens,
             sent_tokens=sum(item.tokens for item in plan.screen),
+            pruned_tokens=sum(call.pruned_tokens for call in answer.calls),
             freed_tokens=sum(call.freed_tokens for call in answer.calls),
             encoded_pictures=sum(call.sources.count("encoder") for call in answer.calls),
             calls=[call.model_copy(update={"sources": []}) for call in answer.calls],
@@ -73,26 +75,43 @@ def turn_result(
         worker=WorkerRef(id=worker.id, boot_id=worker.boot_id),
         screenshot=shot.sha256,
         move=plan.move,
-        regions=_regions(plan, first.sources if first else [], grid),
+        regions=_regions(plan, answer.pieces, first.sources if first else [], grid),
         live_visual_tokens=sum(p.tokens for p in after if isinstance(p, VisualItem)),
         rebuilt=any(call.rebuilt for call in answer.calls),
         attempts=attempts,
     )
 
 
-def _regions(plan: Plan, sources: list[Source], grid: int) -> list[SentRegion]:
-    """``sources`` are those of all the prompt's pictures: the new screen's are the last."""
+def _regions(
+    plan: Plan, pieces: Sequence[Piece], sources: list[Source], grid: int
+) -> list[SentRegion]:
+    """``sources`` are those of all the prompt's pictures: the new screen's are the last.
+    ``pieces`` are what was sent, with what the engine left of it."""
     parts = [item for item in plan.screen if item.box is not None]
     of_parts: list[Source | None] = [None] * len(parts)
     pictures = sum(isinstance(piece, VisualItem) for piece in plan.prior) + len(parts)
     if parts and len(sources) == pictures:  # else the first call did not show the screen yet
         of_parts[:] = sources[-len(parts) :]
-    return [_region(item, source, grid) for item, source in zip(parts, of_parts, strict=True)]
+    left = {
+        item.box: int(token_mask(thinned, grid).sum())
+        for item in pieces
+        if isinstance(item, VisualItem) and item.thinning is not None and item.thinning.keep
+        for thinned in [item.model_copy(update={"keep": item.thinning.keep})]
+    }
+    return [
+        _region(item, source, left.get(item.box), grid)
+        for item, source in zip(parts, of_parts, strict=True)
+    ]
 
 
-def _region(item: VisualItem, source: Source | None, grid: int) -> SentRegion:
+def _region(item: VisualItem, source: Source | None, left: int | None, grid: int) -> SentRegion:
     assert item.box is not None
     full = (item.box.width // grid) * (item.box.height // grid)
     return SentRegion(
-        box=item.box, tokens=item.tokens, full_tokens=full, shared=item.shared, source=source
+        box=item.box,
+        tokens=item.tokens,
+        full_tokens=full,
+        shared=item.shared,
+        left_tokens=left,
+        source=source,
     )

@@ -27,9 +27,9 @@ from agentserve.core.sessions import (
     SessionPage,
     SessionStatus,
     Usage,
-    Worker,
     creation_of,
 )
+from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
@@ -37,7 +37,13 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of, names_of, pick_worker, why_lost
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.workers import WorkerRegistry
-from agentserve.vision.policies import MARKER_TOKENS, Policy, check_policy, parse_policy
+from agentserve.vision.policies import (
+    MARKER_TOKENS,
+    Policy,
+    check_policy,
+    check_thinning,
+    parse_policy,
+)
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2.0
@@ -137,6 +143,8 @@ class Sessions:
             assert binding is not None
             family = family_named(binding.family)
             cell = check_policy(policy, family, create.cell)
+            assert worker.report is not None
+            check_thinning(policy, create.compression, family, worker.report.layers)
             space = screen_space(create.viewport, create.scale, family.grid)
             self._check_fits(space, create, worker)
             created = now()

@@ -23,12 +23,8 @@ from agentserve.core.errors import (
 )
 from agentserve.core.events import EventType
 from agentserve.core.plans import Piece, VisualItem, num_tokens
-from agentserve.core.sessions import (
-    SessionStatus,
-    Timings,
-    TurnResult,
-    Worker,
-)
+from agentserve.core.sessions import SessionStatus, Timings, TurnResult
+from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, host_turn, turn_key
 from agentserve.router.blobs import BlobStore
 from agentserve.router.events import EventLog
@@ -252,7 +248,7 @@ class Turns:
             timings = Timings(
                 queue_ms=queued_ms, plan_ms=plan_ms, program_ms=program_ms, total_ms=clock.total()
             )
-            held = await asyncio.to_thread(planned.held, answer.pieces)
+            held = await asyncio.to_thread(planned.held, answer)
             after = held.pieces if held else [*planned.plan.prior, *answer.pieces]
             result = turn_result(
                 record, shot, planned.plan, answer, after, worker, timings, attempts

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from agentserve import __version__
 from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import TurnTimeout, WorkerLost
-from agentserve.core.sessions import Worker, WorkerReport, WorkerState
+from agentserve.core.workers import Worker, WorkerReport, WorkerState
 
 log = logging.getLogger(__name__)
 LAST_STATUS = 599

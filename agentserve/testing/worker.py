@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from agentserve import __version__
 from agentserve.core.families import family_of
-from agentserve.core.sessions import HookReport, WorkerReport
+from agentserve.core.workers import HookReport, WorkerReport
 from agentserve.testing.server import LoopbackServer
 
 Fault = Literal["die", "die_midway", "hang", "drop", "refuse", "error"]
@@ -117,6 +117,7 @@ class FakeWorker:
             context_length=self._context_length,
             max_total_tokens=4 * self._context_length,
             page_size=self._page_size,
+            layers=6,
             device="cpu",
             tokenizer_sha256=hashlib.sha256(self._tokenizer.encode()).hexdigest(),
         )

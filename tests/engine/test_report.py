@@ -6,7 +6,7 @@ import httpx
 from fastapi import FastAPI
 
 from agentserve.core.families import family_of
-from agentserve.core.sessions import WorkerReport
+from agentserve.core.workers import WorkerReport
 from agentserve.engine.boot import Boot
 from agentserve.engine.compat import CACHE_TARGET, SGLANG_VERSION, ServerFacts
 from agentserve.engine.plugin import HOOKS

@@ -12,7 +12,7 @@ import sglang as sgl
 
 from agentserve.core.blobs import blob_path
 from agentserve.core.errors import AgentServeError, NoWorker, SessionClosed, Unavailable
-from agentserve.core.sessions import Worker, WorkerList, WorkerReport, WorkerState
+from agentserve.core.workers import Worker, WorkerList, WorkerReport, WorkerState
 from agentserve.lang import RouterEndpoint
 
 STOCK = Path(__file__).parents[1] / "programs" / "stock_loop.py"

@@ -22,7 +22,8 @@ from agentserve.core.actions import Click, Type
 from agentserve.core.errors import RecordingError
 from agentserve.core.runs import Step
 from agentserve.core.screens import Size
-from agentserve.core.sessions import InvalidAction, Outcome, SessionCreate, WorkerReport
+from agentserve.core.sessions import InvalidAction, Outcome, SessionCreate
+from agentserve.core.workers import WorkerReport
 from agentserve.replay import Recorder, Recording, RecordingWriter, ScenarioRef, read_recording
 from agentserve.replay.format import META, STEPS
 
@@ -38,6 +39,7 @@ WORKER = WorkerReport(
     context_length=4096,
     max_total_tokens=20_000,
     page_size=1,
+    layers=6,
     device="cpu",
     tokenizer_sha256="0" * 64,
 )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agentserve.core.sessions import Worker, WorkerState
+from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.budget import prompt_budget
 from agentserve.testing.worker import FakeWorker
 

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from agentserve.core.sessions import Pin, Worker, WorkerState
+from agentserve.core.sessions import Pin
+from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.pinning import Need, binding_of, fits, pick_for_name, pick_worker, why_lost
 from agentserve.testing.worker import FakeWorker
 

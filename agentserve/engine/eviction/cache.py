@@ -12,11 +12,15 @@ import numpy as np
 import torch
 
 from agentserve.engine import compat_eviction as compat
+from agentserve.engine import flops
+from agentserve.engine.chunking.count import cuts_of
 from agentserve.engine.eviction.change import Change, change_of
 from agentserve.engine.eviction.keys import Sequence, compact, rows_of, sequence_of
 from agentserve.engine.eviction.memory import Memory
 from agentserve.engine.eviction.outcome import KEY, Outcome
 from agentserve.engine.items.carried import carried_of, source_of
+from agentserve.engine.pruning.book import entry_of
+from agentserve.engine.pruning.decide import Decision, decide
 
 logger = logging.getLogger(__name__)
 
@@ -85,16 +89,18 @@ class EvictingCache(compat.Tree):
         if run is None:
             super().checkpoint(req, up_to=up_to, **kwargs)
             if req.finished() and (sources := _sources(req)):
-                reason = "nothing is to leave"
-                compat.report(req, KEY, asdict(Outcome(reason=reason, sources=sources)))
+                self._report(req, Outcome(reason="nothing is to leave", sources=sources))
             return
         if run.sequence is not None and compat.tree_owned(req) < run.common:
             run.sequence = None  # found, and not taken: SGLang can be told to miss
+        if not req.finished():
+            self._store(req, run, run.key_of(compat.plain_ids(req, up_to)))
+            return
+        entry = entry_of(req)
+        if entry is not None:
+            up_to += entry.gone  # counted in tokens of the prompt, not in what its row has
         plain = compat.plain_ids(req, up_to)
         key = run.key_of(plain)
-        if not req.finished():
-            self._store(req, run, key)
-            return
         if run.change is not None and run.change.forked:
             # what was found, not what the tree has by now: the prompt's own beginning is no one's
             start = key[: compat.found_tokens(req)]
@@ -103,9 +109,14 @@ class EvictingCache(compat.Tree):
         outcome = self._store_last(req, run, key, reason) if reason else None
         if outcome is None:
             assert run.change is not None
-            outcome = self._compact(req, run, run.change, plain, key)
-        outcome = replace(outcome, sources=_sources(req))
-        compat.report(req, KEY, asdict(outcome))
+            decision = None if entry is None else decide(entry)
+            outcome = self._compact(req, run, run.change, decision, plain, key)
+        pruned = 0 if entry is None else entry.gone
+        self._report(req, replace(outcome, sources=_sources(req), pruned=pruned))
+
+    def _report(self, req: Any, outcome: Outcome) -> None:
+        counted = replace(outcome, cut_items=cuts_of(req), prefill_flops=flops.of(req))
+        compat.report(req, KEY, asdict(counted))
 
     def _run_of(self, req: Any) -> _Run | None:
         if req is None:
@@ -152,7 +163,13 @@ class EvictingCache(compat.Tree):
         return Outcome(rebuilt=run.rebuilt, reason=reason)
 
     def _compact(
-        self, req: Any, run: _Run, change: Change, plain: array[int], key: array[int]
+        self,
+        req: Any,
+        run: _Run,
+        change: Change,
+        decision: Decision | None,
+        plain: array[int],
+        key: array[int],
     ) -> Outcome:
         """Order the row anew: [what stays, of it first what the tree owns | what leaves].
 
@@ -162,10 +179,13 @@ class EvictingCache(compat.Tree):
             0 ......... first ......... owned ......... found ......... end of the answer
             | stays as is | copied, if kept | adopted   |  the request's own  |
 
-        The answer's last token leaves as well: its KV may not have been computed, and it may be a
-        stop that the next prompt does not have.
+        What a pruning took is not in the row any more. The answer's last token leaves as well: its
+        KV may not have been computed, and it may be a stop that the next prompt does not have.
         """
         first = change.first
+        present = np.arange(len(key))  # tokens of prompt and answer that the row has
+        if decision is not None:
+            change, present = decision.change, np.setdiff1d(present, decision.gone)
         end = max(change.length, min(len(key), compat.answer_end(req) - 1))
         assert first is not None
         self.wait_for_model()
@@ -175,23 +195,29 @@ class EvictingCache(compat.Tree):
             self.adopt(req, down_to=first, at_least=shared)
         owned = compat.tree_owned(req)
         rows = rows_of(change, end)
+        row = self.row(req, len(present))
+
+        def slots_of(tokens: np.ndarray) -> torch.Tensor:
+            return row[torch.from_numpy(np.searchsorted(present, tokens)).to(row.device)]
+
+        if decision is not None and decision.merged is not None:
+            dropped, kept = map(slots_of, decision.merged)
+            self.merge(dropped, kept)
         to_copy = (rows >= first) & (rows < owned)
-        row = self.row(req, len(key))
-        stays = row[torch.from_numpy(rows).to(row.device)]
+        stays = slots_of(rows)
         if to_copy.any():
             where = torch.from_numpy(np.flatnonzero(to_copy)).to(row.device)
             fresh = self.copied(stays[where]) if self.can_copy() else None
             if fresh is None:
                 return self._store_last(req, run, key, "no room to copy what others share")
             stays[where] = fresh
-        leaving = np.setdiff1d(np.arange(owned, len(key)), rows)
-        leaves = row[torch.from_numpy(leaving).to(row.device)]
+        leaves = slots_of(np.setdiff1d(present[present >= owned], rows))
 
         left, named = compact(plain[:end], key[:end], change, compat.sentinels)
         self.replace_row(req, stays, tree_owned=min(first, owned))
         self.publish_as(req, named, len(named), len(named))
         self.free(leaves)
-        compat.disown(req, len(key))
+        compat.disown(req, len(present))
         self._memory.remember(sequence_of(left, named, rebuilt=run.rebuilt), left)
         self._memory.reaches(change.owner, named)
         return Outcome(
@@ -199,6 +225,8 @@ class EvictingCache(compat.Tree):
             copied=int(to_copy.sum()),
             adopted=found - owned,
             rebuilt=run.rebuilt,
+            keeps=() if decision is None else decision.keeps,
+            unchosen=None if decision is None else decision.reason,
         )
 
 

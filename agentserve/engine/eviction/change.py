@@ -10,7 +10,9 @@ import numpy as np
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.item_urls import After, ItemAfter, kept_tokens
-from agentserve.engine.items.identity import text_identity
+from agentserve.core.plans import Seal
+from agentserve.core.pruning import Compression
+from agentserve.engine.items.identity import item_identity, text_identity
 from agentserve.engine.items.layout import Layout, Picture, Span, lay_out
 
 KEY = "agentserve-after"
@@ -20,6 +22,8 @@ _Named = dict[int, tuple[int, bytes | None]]
 
 Identify = Callable[[int, Picture, Span], bytes | None]
 """Index of a picture as sent, itself, its place -> its identity; None for an ordinary image."""
+ContentOf = Callable[[int], str]
+"""Index of a picture as sent -> what its identity calls its pixels."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,34 @@ class Sealed:
     """Counted in what is left of the prompt."""
     end: int
     identity: bytes
+
+
+@dataclass(frozen=True)
+class Open:
+    """An item of which the engine chooses what stays."""
+
+    start: int
+    """Its first token in the prompt."""
+    tokens: tuple[int, ...]
+    """Which of its tokens may stay, ascending, counted from ``start``."""
+    raster: tuple[int, ...]
+    """What these are in the item's own raster."""
+    content: str
+    screen: tuple[int, int]
+    box: tuple[int, int, int, int]
+    base: int
+    time: int
+    history: str
+    """The seal that it gets. See Picture and Span for the others."""
+
+    def identity(self, chosen: np.ndarray) -> bytes:
+        """Of what is left when the tokens ``chosen`` (indices into ``tokens``) stay."""
+        kept = np.asarray(self.raster)[chosen]
+        if len(kept) == self.box[2] * self.box[3]:
+            kept = None
+        picture = Picture(self.screen, self.box, kept, seal=Seal(history=self.history))
+        place = Span(self.start, self.start + len(chosen), self.base, self.time, ordinary=False)
+        return item_identity(self.content, picture, place)
 
 
 @dataclass(frozen=True)
@@ -45,6 +77,10 @@ class Change:
     """In order."""
     forked: bool = False
     """Whether another owner continues what the prompt found in the cache."""
+    open: tuple[Open, ...] = ()
+    """In order; ``kept`` and ``sealed`` have all of their tokens until they are ``chosen``."""
+    compression: Compression = Compression()
+    """How they are chosen from: a pruning inside the model, an eviction."""
 
     @property
     def rows(self) -> np.ndarray:
@@ -61,9 +97,32 @@ class Change:
         at += [int(rows[span.start]) for span in self.sealed[:1]]
         return min(at, default=None)
 
+    def chosen(self, kept: Sequence[np.ndarray]) -> Change:
+        """The change when of each open item the tokens ``kept`` stay, ascending indices into its
+        ``tokens``, at least one."""
+        stays = np.zeros(self.length, bool)
+        before = self.rows
+        stays[before] = True
+        identities = {}
+        for item, chosen in zip(self.open, kept, strict=True):
+            tokens = item.start + np.asarray(item.tokens)
+            stays[tokens] = False
+            stays[tokens[chosen]] = True
+            identities[item.start + item.tokens[chosen[0]]] = item.identity(chosen)
+        rows = np.flatnonzero(stays)
+        sealed = []
+        for span in self.sealed:
+            tokens = before[span.start : span.end]
+            left = np.searchsorted(rows, tokens[stays[tokens]])
+            identity = identities.get(int(rows[left[0]]), span.identity)
+            sealed.append(Sealed(int(left[0]), int(left[-1]) + 1, identity))
+        bits = np.packbits(stays).tobytes()
+        return replace(self, kept=bits, sealed=tuple(sealed), open=())
+
     def pack(self) -> dict[str, Any]:
         """Plain values for an item's ``model_specific_data``."""
-        return {KEY: asdict(self)}
+        packed = asdict(replace(self, compression=None))
+        return {KEY: packed | {"compression": self.compression.model_dump_json()}}
 
 
 def change_of(item: Any) -> Change | None:
@@ -71,8 +130,22 @@ def change_of(item: Any) -> Change | None:
     packed = item.model_specific_data.get(KEY)
     if packed is None:
         return None
-    sealed = tuple(Sealed(**span) for span in packed["sealed"])
-    return Change(**(packed | {"sealed": sealed}))
+    return Change(
+        **packed
+        | {
+            "sealed": tuple(Sealed(**span) for span in packed["sealed"]),
+            # tuples come out of the transport as lists
+            "open": tuple(
+                Open(**{name: _tuple(value) for name, value in item.items()})
+                for item in packed["open"]
+            ),
+            "compression": Compression.model_validate_json(packed["compression"]),
+        }
+    )
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def plan_change(
@@ -82,6 +155,7 @@ def plan_change(
     pictures: Sequence[Picture],
     layout: Layout,
     identify: Identify,
+    content: ContentOf,
 ) -> Change:
     """``layout`` is that of ``ids`` with ``pictures``, whose identities ``identify`` tells.
 
@@ -102,6 +176,8 @@ def plan_change(
     compacted = lay_out([ids[i] for i in np.flatnonzero(stays)], image_token, left, after.texts)
     rows = _rows(stays, places, pictures, dict(zip(staying, left, strict=True)))
     _check_rows(rows, len(layout.ids))
+    if any(item.chosen for item in after.items) and ids[-1] == image_token:
+        raise InvalidRequest("text follows the items to choose from: it says what stays of them")
     _check_positions(layout.positions[:, rows], compacted.positions)
     before = _named(layout, list(range(len(pictures))), pictures, identify)
     behind = _named(compacted, staying, left, identify)
@@ -112,7 +188,37 @@ def plan_change(
     kept = np.zeros(len(layout.ids), np.uint8)
     kept[rows] = 1
     bits = np.packbits(kept).tobytes()
-    return Change(after.owner, len(layout.ids), bits, tuple(sealed), after.forked)
+    chosen = [i for i, item in zip(staying, after.items, strict=True) if item.chosen]
+    smaller = dict(zip(staying, left, strict=True))
+    return Change(
+        owner=after.owner,
+        length=len(layout.ids),
+        kept=bits,
+        sealed=tuple(sealed),
+        forked=after.forked,
+        open=tuple(_open(pictures[i], smaller[i], layout.spans[i], content(i)) for i in chosen),
+        compression=Compression(pruning=after.pruning, eviction=after.eviction),
+    )
+
+
+def _open(picture: Picture, smaller: Picture, span: Span, content: str) -> Open:
+    """``smaller``: the picture as it stays if all that may stay does."""
+    if smaller.seal is None:
+        raise InvalidRequest("an item to choose from has no seal for what is left of it")
+    every = np.arange(picture.box[2] * picture.box[3])
+    present = every if picture.kept is None else picture.kept
+    stays = every if smaller.kept is None else smaller.kept
+    return Open(
+        start=span.start,
+        tokens=tuple(np.searchsorted(present, stays).tolist()),
+        raster=tuple(stays.tolist()),
+        content=content,
+        screen=picture.screen,
+        box=picture.box,
+        base=span.base,
+        time=span.time,
+        history=smaller.seal.history,
+    )
 
 
 def _smaller(picture: Picture, span: Span, after: ItemAfter) -> Picture:

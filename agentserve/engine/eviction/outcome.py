@@ -21,10 +21,22 @@ class Outcome:
     """Tokens that others share and that were copied to change what follows them."""
     adopted: int = 0
     """Slots taken over from the tree, without moving anything."""
+    pruned: int = 0
+    """Slots that were free again before the answer began: of what a pruning dropped."""
+    keeps: tuple[str, ...] = ()
+    """Of each item to choose from, in order, the keep set that is left of it. None of them when
+    nothing left at all: see ``reason``."""
+    unchosen: str | None = None
+    """Why a pruning, or an eviction by attention, was not done."""
     sources: tuple[str, ...] = ()
     """Of each picture of the prompt, in order, where its tokens came from: ``radix`` (their KV was
     in the prefix cache), ``device`` (SGLang's own cache of embeddings), ``memory`` or ``folder``
     (the feature cache), ``encoder``."""
+    cut_items: int = 0
+    """How often a chunk of the prompt ended inside a picture: such a picture is embedded twice."""
+    prefill_flops: int | None = None
+    """What the language model's layers took for the prompt, as engine.flops counts it. None: the
+    worker does not count, or a part of the prompt shared a batch with other requests."""
     rebuilt: bool = False
     """Whether some of the KV that the answer came from was lost since it was made, and computed
     anew from what was left; not: it all remembers what left."""

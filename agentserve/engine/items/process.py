@@ -109,11 +109,15 @@ async def _process(
         for i, (picture, span) in enumerate(zip(pictures, layout.spans, strict=True))
     ]
     if (after := _after(metas)) is not None:
+        _check_choice(after, request)
 
         def identify(i: int, picture: Picture, span: Span) -> bytes | None:
             return _identity(patches[i], picture, span)
 
-        change = plan_change(after, ids, facts.image_token, pictures, layout, identify)
+        def content(i: int) -> str:
+            return patches[i].content
+
+        change = plan_change(after, ids, facts.image_token, pictures, layout, identify, content)
         items[0][1].model_specific_data |= change.pack()
     items += [(text.index, _sealed_text(text)) for text in layout.sealed]
     items.sort(key=lambda entry: entry[0])  # the model scatters embeddings in this order
@@ -205,6 +209,22 @@ def _check_request(request: Any) -> None:
     n = _sampling(request).get("n", 1)
     if n != 1:
         raise InvalidRequest(f"n must be 1 with visual items, not {n}", hint="fork the session")
+
+
+def _check_choice(after: After, request: Any) -> None:
+    """A token that is gone has no logits, and no states to return."""
+    if after.pruning is None:
+        return
+    start = getattr(request, "logprob_start_len", None)
+    if getattr(request, "return_logprob", False) and start is not None and start >= 0:
+        raise InvalidRequest(
+            f"logprobs of the prompt cannot be told when {after.pruning.method} drops tokens of it",
+            hint="ask for those of the answer (logprob_start_len -1), or send no pruning",
+        )
+    if getattr(request, "return_hidden_states", False):
+        raise InvalidRequest(
+            f"hidden states cannot be told when {after.pruning.method} drops tokens of the prompt"
+        )
 
 
 def _check_positions(layout: Layout, limit: int, request: Any) -> None:

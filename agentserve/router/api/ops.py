@@ -6,7 +6,8 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from agentserve import __version__
-from agentserve.core.sessions import Health, WorkerState
+from agentserve.core.sessions import Health
+from agentserve.core.workers import WorkerState
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.services import Services
 

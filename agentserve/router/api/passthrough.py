@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from agentserve.core.errors import NoWorker, WorkerLost
-from agentserve.core.sessions import Worker
+from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.services import Services
 

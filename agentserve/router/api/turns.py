@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from agentserve.core.errors import BadScreenshot, InvalidRequest
+from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
 from agentserve.router.api.deps import Cursor, Parts, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
@@ -18,7 +19,8 @@ from agentserve.router.errors import invalid
 from agentserve.router.services import Services
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])
-_FIELDS = ("screenshot", "instruction", "epoch", "outcome")
+_FIELDS = ("screenshot", "instruction", "epoch", "outcome", "compression", "resend_thin")
+_JSON_FIELDS = {"outcome": Outcome, "compression": Compression}
 _FORM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["screenshot"],
@@ -35,6 +37,11 @@ _FORM_SCHEMA: dict[str, Any] = {
             "type": "string",
             "description": 'JSON: {"status": "ok" | "invalid" | "failed", "message": "…"}',
         },
+        "compression": {
+            "type": "string",
+            "description": 'JSON: {"pruning": {"method": …}, "eviction": {"method": …}}',
+        },
+        "resend_thin": {"type": "boolean"},
     },
 }
 
@@ -73,6 +80,8 @@ async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResul
         instruction=turn.instruction,
         epoch=turn.epoch,
         outcome=turn.outcome,
+        compression=turn.compression,
+        resend_thin=turn.resend_thin,
         request_id=request.state.request_id,
     )
     return await parts.turns.ask(session_id, ask)
@@ -120,12 +129,16 @@ async def _read_form(request: Request) -> tuple[TurnRequest, bytes]:
             )
         fields = {name: form[name] for name in names if name != "screenshot"}
         screenshot = await upload.read()
-    outcome = fields.pop("outcome", None)
     try:
+        parsed = {
+            name: model.model_validate_json(str(fields[name]))
+            for name, model in _JSON_FIELDS.items()
+            if name in fields
+        }
         turn = TurnRequest.model_validate(
             {
                 **fields,
-                "outcome": None if outcome is None else Outcome.model_validate_json(str(outcome)),
+                **parsed,
                 "screenshot": ScreenshotRef(base64=""),  # its bytes are here already
             }
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from agentserve.core.sessions import WorkerList
+from agentserve.core.workers import WorkerList
 from agentserve.router.api.deps import Parts, documented
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])

@@ -82,6 +82,8 @@ class HeldRecord(Wire):
     """The turn with which the prompt began."""
     forked: bool = False
     """Whether another session goes on from the same pieces: both leave them to each other."""
+    resend_thin: bool = False
+    """Whether the program asked for the thin parts of the next screen."""
 
 
 @dataclass(frozen=True)

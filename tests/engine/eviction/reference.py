@@ -58,7 +58,13 @@ class Kept:
         image_id, after = self._session.worker.image_token(), self._session.after(pieces)
         ids, pictures, layout = self._prompt(pieces)
         change = plan_change(
-            after, ids, image_id, pictures, layout, lambda i, *place: item_identity(str(i), *place)
+            after,
+            ids,
+            image_id,
+            pictures,
+            layout,
+            lambda i, *place: item_identity(str(i), *place),
+            str,
         )
         rows = torch.from_numpy(rows_of(change, self._length))
         for layer in self._cache.layers:

@@ -30,7 +30,11 @@ PICTURES = [part(0), part(2), part(0, base=8)]
 
 
 def identify(index: int, picture: Picture, span: Span) -> bytes | None:
-    return None if not picture.item else item_identity(f"pixels {index}", picture, span)
+    return None if not picture.item else item_identity(content(index), picture, span)
+
+
+def content(index: int) -> str:
+    return f"pixels {index}"
 
 
 def plan(kept: list[int], items, texts=(), pictures=PICTURES, ids=IDS, anchors=()) -> Change:
@@ -41,7 +45,7 @@ def plan(kept: list[int], items, texts=(), pictures=PICTURES, ids=IDS, anchors=(
         texts=list(texts),
     )
     layout = lay_out(ids, IMAGE, pictures, anchors)
-    return plan_change(after, ids, IMAGE, pictures, layout, identify)
+    return plan_change(after, ids, IMAGE, pictures, layout, identify, content)
 
 
 def kept_ids(change: Change) -> list[int]:

@@ -1,0 +1,1 @@
+"""The operations in CUDA (``csrc``), built and loaded by FlashInfer's JIT."""
