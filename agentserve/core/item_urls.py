@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.model import Wire
-from agentserve.core.plans import Box, Seal
+from agentserve.core.plans import Box, Seal, Selection
 from agentserve.core.pruning import Eviction, Pruning
 from agentserve.core.screens import Size
 
@@ -105,6 +105,7 @@ class ItemMeta(Wire):
     time: Position | None = None
     """The t of the item's positions. None: ``base``."""
     keep: str | None = None
+    selection: Selection | None = None
     seal: Seal | None = None
     texts: Annotated[list[TextAnchor], Field(max_length=4096)] = Field(default_factory=list)
     """Anchors of the whole prompt's text. Any item may carry them; those of all items count."""

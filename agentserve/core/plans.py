@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from agentserve.core.model import Wire
+from agentserve.core.pruning import Pruning
 from agentserve.core.screens import Size
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -62,6 +63,17 @@ class Thinning(Wire):
     was taken."""
 
 
+class Selection(Wire):
+    """That a method chooses an item's tokens from what the vision encoder makes of it."""
+
+    pruning: Pruning
+    sent: str | None = None
+    """What there was to choose from: a bitmap like the item's ``keep``. None: all."""
+    done: bool = False
+    """Whether ``keep`` is the choice; before, it is the same as ``sent``, and ``tokens`` alone says
+    how many will be left."""
+
+
 class VisualItem(Wire):
     """A picture in the prompt: the blob with its pixels, its size and its tokens in the LLM.
 
@@ -98,6 +110,8 @@ class VisualItem(Wire):
     covers: str | None = None
     """Which tokens of the box the item stands for, kept or not: these places it takes from older
     items, and loses to newer ones. A bitmap like ``keep`` and a superset of it. None: the same."""
+    selection: Selection | None = None
+    """Of an item that is pruned behind the vision encoder."""
     shared: bool = False
     """Whether other sessions may hold the item in their prefix."""
     thinning: Thinning | None = None

@@ -157,6 +157,29 @@ def set_identity(item: Any, *, identity: bytes, embedding: int) -> None:
     item.hash = embedding
 
 
+def model_of(scheduler: Any) -> Any:
+    """The model that a scheduler runs."""
+    return scheduler.tp_worker.model_runner.model
+
+
+def choose_tokens(
+    inputs: Any,
+    item: Any,
+    data: dict[str, Any],
+    *,
+    identity: bytes,
+    embedding: int,
+    positions: np.ndarray,
+) -> None:
+    """Give an item of a request that has just come other tokens than those it was sent with, as
+    many of them. ``positions`` int64 [3, tokens]; the items of one request lie apart."""
+    ((start, last),) = item.offsets
+    item.model_specific_data |= data
+    set_identity(item, identity=identity, embedding=embedding)
+    inputs.mrope_positions[:, start : last + 1] = torch.from_numpy(positions)
+    inputs.padded_input_ids[start : last + 1] = item.padding_sequence(last + 1 - start)
+
+
 def processor_output(
     processor: Any, ids: list[int], items: list[Any], positions: np.ndarray, next_position: int
 ) -> Any:

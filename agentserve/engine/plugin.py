@@ -72,6 +72,13 @@ async def process_items(*args: Any, **kwargs: Any) -> Any:
     return await process.process_items(*args, **kwargs)
 
 
+def select_tokens(*args: Any, **kwargs: Any) -> Any:
+    """AROUND Scheduler._get_multimodal_inputs."""
+    from agentserve.engine.items import features
+
+    return features.select_tokens(*args, **kwargs)
+
+
 def embed_items(*args: Any, **kwargs: Any) -> Any:
     """AROUND mm_schedule.get_embedding_and_mask."""
     from agentserve.engine.items import features
@@ -191,6 +198,12 @@ HOOKS: tuple[Hook, ...] = (
         embed_items,
         "(data_embedding_func, embedding_items, placeholder_tensor, input_ids, items_size,"
         " prefix_length, extend_length, items_offset_list)",
+    ),
+    Hook(
+        "sglang.srt.managers.scheduler.Scheduler._get_multimodal_inputs",
+        "around",
+        select_tokens,
+        "(self, mm_inputs)",
     ),
     Hook(
         "sglang.srt.managers.schedule_batch.Req._compute_max_prefix_len",

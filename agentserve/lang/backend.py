@@ -144,7 +144,8 @@ class SessionBackend(BaseBackend):
             body["image_data"] = images[0] if single else images
         answers = self._worker.generate(body)
         self._count(answers)
-        self._prompt.answered((answers[0]["meta_info"].get("agentserve") or {}).get("keeps", ()))
+        of_cache = answers[0]["meta_info"].get("agentserve") or {}
+        self._prompt.answered(of_cache.get("keeps", ()), of_cache.get("selected", ()))
         return answers
 
     def _count(self, answers: list[dict[str, Any]]) -> None:

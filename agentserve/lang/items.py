@@ -46,6 +46,7 @@ class _Form:
             base=item.base,
             time=item.time,
             keep=item.keep,
+            selection=item.selection,
             seal=item.seal,
         )
 

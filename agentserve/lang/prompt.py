@@ -148,12 +148,19 @@ class Prompt:
             metas[0] = metas[0].model_copy(update={"after": after})
         return CallInput(ids, [p.blob for p in pieces if isinstance(p, VisualItem)], metas)
 
-    def answered(self, keeps: Sequence[str] = ()) -> None:
-        """The worker has answered a call with the prompt so far. ``keeps``: what it left of each
-        item that it chose from, in order; nothing when it did not choose."""
+    def answered(self, keeps: Sequence[str] = (), selected: Sequence[str] = ()) -> None:
+        """The worker has answered a call with the prompt so far.
+
+        ``selected``: what it chose of each item from the vision encoder's output; ``keeps``: what
+        it left of each item that was to be thinned, in order; nothing when it did not choose.
+        """
         self._answered = True
-        left = iter(keeps)
+        left, chosen = iter(keeps), iter(selected)
         for index, piece in enumerate(self._new):
+            if isinstance(piece, VisualItem) and piece.selection and not piece.selection.done:
+                done = piece.selection.model_copy(update={"done": True})
+                piece = piece.model_copy(update={"keep": next(chosen), "selection": done})
+                self._new[index] = piece
             thins = isinstance(piece, VisualItem) and piece.thinning is not None
             if thins and piece.thinning.keep is None:
                 thinning = piece.thinning.model_copy(update={"keep": next(left, None)})

@@ -17,15 +17,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from agentserve.core.item_urls import keep_set, kept_tokens
 from agentserve.core.plans import Piece, Seal, TextPiece, VisualItem
 
-_NO_KV = {"text": True, "shared": True, "covers": True, "thinning": {"keep"}}
+_NO_KV: dict[str, Any] = {"text": True, "shared": True, "covers": True, "thinning": {"keep"}}
 """Fields that say nothing of what a piece's KV depends on, or that nobody knows when it is
 computed: what stays of an item that is thinned is in its keep set afterwards."""
+
+
+_UNKNOWN = _NO_KV | {"keep": True, "selection": {"done"}}
+"""The same of an item whose keep set is chosen from the vision encoder's output."""
 
 
 def is_part(piece: Piece) -> bool:
@@ -98,7 +103,7 @@ def settle(pieces: Sequence[Piece], grid: int) -> list[Piece]:
     owed: VisualItem | None = None  # had its screen's first marker, and is gone
     left = [_thinned(piece, grid) for piece in pieces]
     for before, piece, live in zip(pieces, left, _live_parts(left, grid), strict=True):
-        history.update(before.model_dump_json(exclude=_NO_KV).encode() + b"\n")
+        history.update(before.model_dump_json(exclude=_unknown(before)).encode() + b"\n")
         changes: dict[str, object] = {}
         if isinstance(before, VisualItem) and before.thinning is not None:
             removed = True
@@ -122,6 +127,11 @@ def settle(pieces: Sequence[Piece], grid: int) -> list[Piece]:
             removed = False
         settled.append(piece.model_copy(update=changes) if changes else piece)
     return settled
+
+
+def _unknown(piece: Piece) -> dict[str, Any]:
+    selected = isinstance(piece, VisualItem) and piece.selection is not None
+    return _UNKNOWN if selected else _NO_KV
 
 
 def _thinned(piece: Piece, grid: int) -> Piece:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agentserve.core.blobs import sha256_of
-from agentserve.core.plans import Thinning, VisualItem
-from agentserve.core.pruning import Compression, Pruning
+from agentserve.core.plans import Selection, Thinning, VisualItem
+from agentserve.core.pruning import METHODS, Compression, Pruning, kept_count
 from agentserve.vision.cells import part
 from agentserve.vision.pruning import View, choose, works_on_pixels
 from agentserve.vision.regions import Region
@@ -79,11 +79,20 @@ def thin_out(
 
 
 def marked(item: VisualItem, region: Region, compression: Compression) -> VisualItem:
-    """The region's item, marked when the engine is to choose from its tokens. It never does from
-    what sessions share: they would depend on each other's text."""
-    pruning = compression.pruning
-    chosen = compression.eviction is not None or (pruning is not None and pruning.inside)
-    if not chosen or region.shared or region.in_full:
+    """The region's item, marked when the engine is to choose from its tokens.
+
+    By the text around it never from what sessions share: they would depend on each other's text.
+    """
+    if region.in_full:
         return item
-    by = sha256_of(compression.model_dump_json().encode())
-    return item.model_copy(update={"thinning": Thinning(by=by)})
+    pruning, changes = compression.pruning, {}
+    if pruning is not None and METHODS[pruning.method].where == "features":
+        changes = {
+            "selection": Selection(pruning=pruning, sent=item.keep),
+            "tokens": kept_count(pruning, item.tokens),
+            "covers": item.keep,
+        }
+    if compression.thins and not region.shared:
+        by = sha256_of(compression.model_dump_json().encode())
+        changes["thinning"] = Thinning(by=by)
+    return item.model_copy(update=changes) if changes else item

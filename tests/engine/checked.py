@@ -21,13 +21,18 @@ CHECKS = {
 
 @contextmanager
 def checked_worker(
-    folder: Path, checkpoint: Path, *arguments: str, **environment: str
+    folder: Path,
+    checkpoint: Path,
+    *arguments: str,
+    count_flops: bool = False,
+    **environment: str,
 ) -> Iterator[Worker]:
     """A client of one that lives as long as the block. ``arguments`` are SGLang's."""
     own = start_worker(
         folder,
         model=checkpoint,
         environment=CHECKS | environment,
+        count_flops=count_flops,
         # chunks so short that most prompts, and some items, take two
         sglang_arguments=("--chunked-prefill-size", "64", "--enable-metrics", *arguments),
     )

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from agentserve.core.plans import VisualItem
-from agentserve.core.pruning import METHODS, Compression, Eviction, Pruning
+from agentserve.core.pruning import METHODS, Compression, Eviction, Pruning, kept_count
 from agentserve.vision.cells import changed_cells, cut
 from agentserve.vision.layouts import Layout, StaticCell
 from agentserve.vision.mosaic import Held, Limits, MosaicPlan, MosaicSettings
-from agentserve.vision.pruning import View, choose, kept_count
+from agentserve.vision.pruning import View, choose
 from agentserve.vision.regions import on_tokens
 from agentserve.vision.settle import (
     coverage,
@@ -201,9 +201,13 @@ LAYOUT = Layout(
 
 
 @pytest.mark.parametrize("name", [n for n, m in METHODS.items() if m.where == "features"])
-def test_methods_on_features_change_no_plan(name):
+def test_what_is_chosen_behind_the_encoder_is_marked_and_counted(name):
     asked = Compression(pruning=Pruning(method=name))
-    assert session(wishes=Wishes(asked)).plan(page()).plan == session().plan(page()).plan
+    plan = session(wishes=Wishes(asked)).plan(page()).plan
+    for item, bare in zip(plan.screen, session().plan(page()).plan.screen, strict=True):
+        assert item.tokens == kept_count(asked.pruning, bare.tokens)
+        assert item.selection.sent == bare.keep and not item.selection.done
+        assert item.model_copy(update={"selection": None, "tokens": bare.tokens}) == bare
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ def chunk(
 ) -> int:
     """Tokens of the next chunk of a prompt of ``length``, of which ``prefix`` are computed.
 
-    ``pictures`` are spans [start, end) of the prompt, ascending; from ``whole_from`` on it is not
-    cut.
+    ``pictures`` are spans [start, end) of the prompt, ascending; from ``whole_from`` on, and from
+    the start of the picture that it is in, the prompt is not cut.
 
         │ computed │ text │ picture ▓▓▓▓│▓▓▓▓ │ text │
                  prefix   start ◄──── end     end of the picture
@@ -40,6 +40,10 @@ def chunk(
     end = prefix + room.left
     if end >= length:
         return length - prefix
+    if whole_from is not None:
+        whole_from = next(
+            (start for start, stop in pictures if start < whole_from < stop), whole_from
+        )
     if whole_from is not None and end > whole_from:
         if whole_from > prefix:
             return whole_from - prefix

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
+from agentserve.core.item_urls import keep_set
 from agentserve.engine import compat_eviction as compat
 from agentserve.engine import flops
 from agentserve.engine.chunking.count import cuts_of
@@ -112,7 +113,8 @@ class EvictingCache(compat.Tree):
             decision = None if entry is None else decide(entry)
             outcome = self._compact(req, run, run.change, decision, plain, key)
         pruned = 0 if entry is None else entry.gone
-        self._report(req, replace(outcome, sources=_sources(req), pruned=pruned))
+        told = replace(outcome, sources=_sources(req), selected=_selected(req), pruned=pruned)
+        self._report(req, told)
 
     def _report(self, req: Any, outcome: Outcome) -> None:
         counted = replace(outcome, cut_items=cuts_of(req), prefill_flops=flops.of(req))
@@ -228,6 +230,16 @@ class EvictingCache(compat.Tree):
             keeps=() if decision is None else decision.keeps,
             unchosen=None if decision is None else decision.reason,
         )
+
+
+def _selected(req: Any) -> tuple[str, ...]:
+    """See Outcome."""
+    carried = [carried_of(item) for _, item in compat.items_of(req)]
+    return tuple(
+        keep_set(np.asarray(of.kept), of.box[2] * of.box[3])
+        for of in carried
+        if of is not None and of.selected and of.kept is not None
+    )
 
 
 def _sources(req: Any) -> tuple[str, ...]:

@@ -119,6 +119,19 @@ class Change:
         bits = np.packbits(stays).tobytes()
         return replace(self, kept=bits, sealed=tuple(sealed), open=())
 
+    def with_tokens(self, chosen: dict[int, np.ndarray]) -> Change:
+        """The change when the item whose first token in the prompt is a key of ``chosen`` turns
+        out to be of other tokens of its picture, as many: ascending indices in its raster."""
+        return replace(
+            self,
+            open=tuple(
+                replace(item, raster=tuple(chosen[item.start].tolist()))
+                if item.start in chosen
+                else item
+                for item in self.open
+            ),
+        )
+
     def pack(self) -> dict[str, Any]:
         """Plain values for an item's ``model_specific_data``."""
         packed = asdict(replace(self, compression=None))
@@ -229,6 +242,9 @@ def _smaller(picture: Picture, span: Span, after: ItemAfter) -> Picture:
             raise InvalidRequest("an ordinary picture stays as it is, or goes")
         return replace(picture, **place)
     tokens = picture.box[2] * picture.box[3]
+    if picture.selection is not None and not picture.selection.done:
+        # what is chosen stays, whatever it will be
+        return replace(picture, seal=after.seal, **place)
     kept = None if after.keep is None else kept_tokens(after.keep, tokens)
     if kept is not None and len(kept) == tokens:
         kept = None

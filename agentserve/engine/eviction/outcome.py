@@ -26,6 +26,9 @@ class Outcome:
     keeps: tuple[str, ...] = ()
     """Of each item to choose from, in order, the keep set that is left of it. None of them when
     nothing left at all: see ``reason``."""
+    selected: tuple[str, ...] = ()
+    """Of each item whose tokens were to be chosen from the vision encoder's output, in order, the
+    keep set."""
     unchosen: str | None = None
     """Why a pruning, or an eviction by attention, was not done."""
     sources: tuple[str, ...] = ()

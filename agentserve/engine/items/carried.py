@@ -28,6 +28,10 @@ class Carried:
     time: int = 0
     kept: tuple[int, ...] | None = None
     """Indices of the tokens that are in the sequence. None: all."""
+    selection: str | None = None
+    """JSON of core.plans.Selection. None: the tokens are as they are sent."""
+    selected: bool = False
+    """Whether ``kept`` was chosen here, when the request came."""
     history: str | None = None
     """The seal's. None: not sealed."""
     token: int | None = None

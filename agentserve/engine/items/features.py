@@ -7,14 +7,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from agentserve.core.config import MIB
 from agentserve.engine import compat_items as compat
 from agentserve.engine.boot import boot_of
+from agentserve.engine.eviction.change import change_of
 from agentserve.engine.feature_cache import FeatureCache, checkpoint_revision, model_key
 from agentserve.engine.items.carried import Carried, carried_of, set_source
+from agentserve.engine.pruning.select import Choices, is_open, kept_features, resolve
 
 
 def embed_items(
@@ -38,6 +41,47 @@ def embed_items(
     return original(data_embedding_func, embedding_items, *args, **kwargs)
 
 
+def select_tokens(original: Callable[..., Any], scheduler: Any, mm_inputs: Any) -> Any:
+    """AROUND Scheduler._get_multimodal_inputs: a request has come, and nothing is known of it yet.
+
+    Pictures whose tokens are chosen by what the encoder makes of them are encoded here, unless it
+    is known what is chosen of them.
+    """
+    inputs = original(scheduler, mm_inputs)
+    items = [(item, of) for item in inputs.mm_items if is_open(of := carried_of(item))]
+    if not items:
+        return inputs
+    missing = [(item, of) for item, of in items if _choices.find(of) is None]
+    if missing:
+        model = compat.model_of(scheduler)
+        known = worker_cache(compat.model_facts(model))
+        encoded = encode(model.get_image_feature, missing, known, compat.device_of(model))
+        for (_, of), features in zip(missing, encoded, strict=True):
+            _choices.put(of, features)
+    chosen: dict[int, np.ndarray] = {}
+    for item, of in items:
+        start = item.offsets[0][0]
+        kept = _choices.find(of)
+        assert kept is not None
+        made = resolve(of, kept, start)
+        chosen[start] = kept
+        compat.choose_tokens(
+            inputs,
+            item,
+            made.carried.pack(),
+            identity=made.identity,
+            embedding=made.embedding,
+            positions=made.positions,
+        )
+    for item in inputs.mm_items:
+        if (change := change_of(item)) is not None:
+            item.model_specific_data |= change.with_tokens(chosen).pack()
+    return inputs
+
+
+_choices = Choices()
+
+
 def item_features(
     encoder: Callable[[list[Any]], Tensor], model: Any, known: FeatureCache, items: list[Any]
 ) -> list[Tensor]:
@@ -51,13 +95,10 @@ def item_features(
     encoded = iter(encode(encoder, pictures, known, compat.device_of(model)))
     tokens = [of.token for of in carried if of is not None and of.token is not None]
     embedded = iter(compat.text_features(model, tokens))
-    features = []
-    for of, text in zip(carried, texts, strict=True):
-        feature = next(embedded if text else encoded)
-        if of is not None and of.kept is not None:
-            feature = feature[torch.tensor(of.kept, device=feature.device)]
-        features.append(feature)
-    return features
+    return [
+        kept_features(of, next(embedded if text else encoded))
+        for of, text in zip(carried, texts, strict=True)
+    ]
 
 
 def encode(

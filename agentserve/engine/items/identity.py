@@ -21,6 +21,7 @@ def item_identity(content: str, picture: Picture, span: Span) -> bytes:
     return _digest(
         "item",
         content,
+        _merged(picture),
         picture.screen,
         picture.box,
         span.base,
@@ -37,7 +38,7 @@ def text_identity(text: SealedText) -> bytes:
 
 def item_embedding(content: str, picture: Picture) -> int:
     """64 bits that stand for an item's embeddings: they do not depend on where it is."""
-    return _head(_digest("embedding", content, _kept(picture)))
+    return _head(_digest("embedding", content, _merged(picture), _kept(picture)))
 
 
 def text_embedding(text: SealedText) -> int:
@@ -47,6 +48,14 @@ def text_embedding(text: SealedText) -> int:
 
 def _kept(picture: Picture) -> list[int] | None:
     return None if picture.kept is None else picture.kept.tolist()
+
+
+def _merged(picture: Picture) -> list[object] | None:
+    """What made the embeddings others than the encoder's rows."""
+    selection = picture.selection
+    if selection is None or selection.pruning.method != "tome":
+        return None
+    return [selection.pruning.model_dump(mode="json"), selection.sent]
 
 
 def _sealed(seal: Seal | None) -> str | None:

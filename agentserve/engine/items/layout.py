@@ -16,7 +16,8 @@ import numpy as np
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.item_urls import ItemMeta, TextAnchor, kept_tokens
-from agentserve.core.plans import Seal
+from agentserve.core.plans import Seal, Selection
+from agentserve.core.pruning import kept_count
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Picture:
     seal: Seal | None = None
     item: bool = False
     """Whether it came with metadata."""
+    selection: Selection | None = None
+    """While it is not done, ``kept`` stands for as many tokens only."""
 
     @property
     def tokens(self) -> int:
@@ -135,6 +138,9 @@ def picture_of(meta: ItemMeta, grid: int) -> Picture:
         kept = kept_tokens(meta.keep, rows * columns)
         if len(kept) == rows * columns:
             kept = None
+    if meta.selection is not None and not meta.selection.done:
+        sent = np.arange(rows * columns) if kept is None else kept
+        kept = sent[: kept_count(meta.selection.pruning, len(sent))]
     return Picture(
         screen=(high, wide),
         box=(top, left, rows, columns),
@@ -143,6 +149,7 @@ def picture_of(meta: ItemMeta, grid: int) -> Picture:
         time=meta.time,
         seal=meta.seal,
         item=True,
+        selection=meta.selection,
     )
 
 

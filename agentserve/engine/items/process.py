@@ -136,6 +136,7 @@ def _item(patches: compat.Patches, picture: Picture, span: Span) -> Any:
             base=span.base,
             time=span.time,
             kept=None if picture.kept is None else tuple(picture.kept.tolist()),
+            selection=picture.selection and picture.selection.model_dump_json(),
             history=picture.seal and picture.seal.history,
         )
         item.model_specific_data |= carried.pack()

@@ -11,9 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from agentserve.core.pruning import Pruning
+from agentserve.core.pruning import Pruning, kept_count
 from agentserve.kernels import select_keep, similarity_merge
-from agentserve.vision.pruning import kept_count
 
 ENERGY = 0.9
 """Share of the squared singular values that the dominant directions of ``svd`` have."""
@@ -30,6 +29,11 @@ def choose_features(
     KeyError for a method that works elsewhere.
     """
     return _METHODS[pruning.method](features, kept_count(pruning, len(features)))
+
+
+def merges(pruning: Pruning) -> bool:
+    """Whether the kept tokens stand for others as well: they are no rows of the features."""
+    return pruning.method == "tome"
 
 
 def tome(features: Tensor, count: int) -> tuple[Tensor, Tensor]:

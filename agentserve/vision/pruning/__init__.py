@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agentserve.core.pruning import METHODS, Pruning
-from agentserve.vision.pruning.counts import kept_count
+from agentserve.core.pruning import METHODS, Pruning, kept_count
 from agentserve.vision.pruning.evs import evs
 from agentserve.vision.pruning.flat import flat
 from agentserve.vision.pruning.random import random
@@ -19,7 +18,7 @@ from agentserve.vision.pruning.ui_graph import ui_graph
 from agentserve.vision.pruning.uniform import uniform
 from agentserve.vision.pruning.view import View
 
-__all__ = ["View", "choose", "kept_count", "works_on_pixels"]
+__all__ = ["View", "choose", "works_on_pixels"]
 
 _CHOOSERS: dict[str, Callable[[Pruning, View], np.ndarray]] = {
     "uniform": uniform,

@@ -1,17 +1,8 @@
-"""How many tokens stay, and an even choice of so many."""
+"""An even choice of so many tokens."""
 
 from __future__ import annotations
 
 import numpy as np
-
-from agentserve.core.pruning import Pruning
-
-
-def kept_count(pruning: Pruning, tokens: int) -> int:
-    """How many of an item's ``tokens``, at least one, stay when a method takes its full ratio."""
-    # of 100 tokens 29 % are 29, though 100 * 0.29 is a little less
-    dropped = int(tokens * pruning.ratio + 1e-9)
-    return min(tokens, max(tokens - dropped, pruning.min_tokens))
 
 
 def evenly(count: int, keep: int) -> np.ndarray:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentserve.core.pruning import Pruning
-from agentserve.vision.pruning.counts import kept_count
+from agentserve.core.pruning import Pruning, kept_count
 from agentserve.vision.pruning.view import View
 
 

@@ -15,8 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentserve.core.pruning import Pruning
-from agentserve.vision.pruning.counts import kept_count
+from agentserve.core.pruning import Pruning, kept_count
 from agentserve.vision.pruning.view import View
 
 FLAT_BITS = 0.1

@@ -10,9 +10,8 @@ import hashlib
 
 import numpy as np
 
-from agentserve.core.pruning import Pruning
+from agentserve.core.pruning import Pruning, kept_count
 from agentserve.vision.cells import identity
-from agentserve.vision.pruning.counts import kept_count
 from agentserve.vision.pruning.view import View
 
 

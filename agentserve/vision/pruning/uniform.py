@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentserve.core.pruning import Pruning
-from agentserve.vision.pruning.counts import evenly, kept_count
+from agentserve.core.pruning import Pruning, kept_count
+from agentserve.vision.pruning.counts import evenly
 from agentserve.vision.pruning.view import View
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agentserve.core.pruning import METHODS, Pruning
-from agentserve.vision.pruning import choose, kept_count, works_on_pixels
+from agentserve.core.pruning import METHODS, Pruning, kept_count
+from agentserve.vision.pruning import choose, works_on_pixels
 from agentserve.vision.pruning.counts import evenly
 
 from .pictures import picture, view
