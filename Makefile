@@ -24,14 +24,16 @@ lint: setup ## check style and the import layers
 	$(BIN)/lint-imports || failed=1; \
 	exit $$failed
 
-# PYTEST="python3 -m pytest" takes the packages that are there, for a box that reaches no registry.
-gpu-check: ## run the tests that need a GPU
+# The kernels need torch, triton and flashinfer only: PYTEST="python3 -m pytest" takes the packages that
+# are there, for a box that reaches no registry.
+GPU_CHECK := -c /dev/null --rootdir . --noconftest -m gpu -s tests/kernels/test_gpu.py
+gpu-check: ## check the kernels' numbers and their share of copy bandwidth on a GPU
 	@if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then \
 		echo "no GPU here: nothing checked"; \
 	elif [ -n "$(PYTEST)" ]; then \
-		$(PYTEST) -m gpu $(ARGS) $(OR_NONE); \
+		$(PYTEST) $(GPU_CHECK) $(ARGS); \
 	else \
-		$(MAKE) --no-print-directory setup && { $(BIN)/pytest -m gpu $(ARGS) $(OR_NONE); }; \
+		$(MAKE) --no-print-directory setup && $(BIN)/pytest $(GPU_CHECK) $(ARGS); \
 	fi
 
 soak: setup ## run the long tests

@@ -32,7 +32,6 @@ UV = "uv>=0.9.8"
 # a server on the CPU that answered text, image, regex and JSON-schema requests for Qwen2.5-VL.
 EXCLUDED = {
     "sglang-kernel": "CUDA libraries only; agentserve.engine.cpu stands in for the module",
-    "flashinfer-python": "CUDA attention kernels; not imported with torch_native attention",
     "flash-attn-4": "CUDA attention kernels, not imported",
     "quack-kernels": "CUDA kernels, not imported",
     "humming-kernels": "CUDA kernels, not imported",
@@ -60,6 +59,11 @@ EXCLUDED = {
     "smg-grpc-servicer": "SGLang's gRPC mode (with grpcio and protobuf); agentserve speaks HTTP",
     "deepseek-recipe": "DeepSeek's chat format; not imported",
     "tml-renderers": "another model's chat format; not imported",
+    "cuda-tile": "FlashInfer's tile kernels; not imported",
+    "nccl-extensions": "FlashInfer between several GPUs; not imported",
+    "nccl4py": "FlashInfer between several GPUs; not imported",
+    "nvidia-cudnn-frontend": "FlashInfer's cuDNN kernels; not imported",
+    "tabulate": "tables of FlashInfer's command line; not imported",
     "py-spy": "a profiler the operator starts by hand",
 }
 
@@ -72,6 +76,7 @@ ADDED = {
 # Wheels that look as if they could go, and cannot.
 KEPT = {
     "nvidia-*": "torch's libraries link to these, its CUDA build is the only one of this release",
+    "flashinfer-python": "agentserve's CUDA kernels are compiled with its headers in the tests",
     "triton": "imported with sglang; also interprets agentserve's kernels in the tests",
     "selenium": "import miniwob needs it",
 }

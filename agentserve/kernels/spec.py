@@ -47,8 +47,8 @@ class Spec:
     name: str
     """Of the function in ``ops``."""
     reference: Callable[..., Any]
-    """Takes the operation's arguments, changes none of them, and returns what it returns, or what
-    ``writes`` must be afterwards. Simple and slow."""
+    """Takes the operation's arguments, on the CPU, changes none of them, and returns what it
+    returns, or what ``writes`` must be afterwards. Simple and slow."""
     inputs: Callable[..., Inputs]
     """``inputs(generator, dtype, **case.arguments)``: the operation's arguments, on the CPU."""
     cases: tuple[Case, ...]
@@ -64,13 +64,13 @@ class Spec:
         return {name: _map(lambda x: x.to(device), value) for name, value in made.items()}
 
     def check(self, case: Case, backend: Backend, seed: int = 0, device: str = "cpu") -> None:
-        """Run the operation and compare it with the reference.
+        """Run the operation on a device and compare it with the reference on the CPU.
 
         Raises:
             AssertionError: they differ by more than the tolerance.
         """
+        expected = self.reference(**self.example(case, seed))
         inputs = self.example(case, seed, device)
-        expected = self.reference(**inputs)
         actual = getattr(ops, self.name)(**inputs, backend=backend)
         if self.writes:
             actual = [inputs[name] for name in self.writes]
@@ -82,6 +82,7 @@ def _compare(actual: Any, expected: Any, tolerance: Tolerance) -> None:
         for one, other in zip(actual, expected, strict=True):
             _compare(one, other, tolerance)
         return
+    actual = actual.cpu()
     exact = tolerance == EXACT or not actual.is_floating_point()
     if exact and actual.element_size() == 1:  # 8-bit floats are compared as bytes
         actual, expected = actual.view(torch.uint8), expected.view(torch.uint8)

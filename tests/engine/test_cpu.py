@@ -48,6 +48,17 @@ print(hasattr(torch.ops.sgl_kernel, "convert_weight_packed"), hasattr(sgl_kernel
     assert out == "False False"
 
 
+def test_flashinfer_is_out_of_sight():
+    """It is installed for its headers, and importing it takes seconds."""
+    out = run("""
+try:
+    import flashinfer
+except ModuleNotFoundError as error:
+    print(error.name)
+""")
+    assert out == "flashinfer"
+
+
 def test_no_compiler_is_needed():
     assert cpu_environment({})["TORCHDYNAMO_DISABLE"] == "1"
 

@@ -13,7 +13,10 @@ from agentserve.kernels.specs import ALL
 
 from . import emulator
 
-pytestmark = pytest.mark.skipif(bool(emulator.missing()), reason=emulator.missing() or "")
+pytestmark = [
+    pytest.mark.skipif(bool(emulator.missing()), reason=emulator.missing() or ""),
+    pytest.mark.timeout(900),
+]
 
 CASES = [
     pytest.param(spec, case, id=f"{spec.name}: {case.name}") for spec in ALL for case in spec.cases

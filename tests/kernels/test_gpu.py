@@ -12,10 +12,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from agentserve.kernels import BackendUnavailable, compact_kv, counts
+from agentserve.kernels import BackendUnavailable, compact_kv, counts, received_attention
+from agentserve.kernels.cuda import prefill_dump
 from agentserve.kernels.dispatch import Backend
 from agentserve.kernels.spec import Case, Spec
 from agentserve.kernels.specs import ALL
+from agentserve.kernels.specs.received_attention import inputs
 
 pytestmark = pytest.mark.gpu
 
@@ -34,6 +36,44 @@ def test_a_backend_agrees_with_the_reference(spec: Spec, case: Case, backend: Ba
         return
     for seed in range(3):
         spec.check(case, backend, seed, device="cuda")
+
+
+def test_prefill_dumps_what_received_attention_finds() -> None:
+    """FlashInfer compiles the variant first: minutes on few cores."""
+    qo_lens, kv_lens, rows = (300, 3, 12), (300, 3, 77), 4
+    lasts = tuple(tuple(range(kv - qo, kv)) for qo, kv in zip(qo_lens, kv_lens, strict=True))
+    made = inputs(
+        torch.Generator().manual_seed(0), torch.bfloat16, lengths=kv_lens, rows=lasts,
+        page_size=16, dim=128,
+    )  # fmt: skip
+    made = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in made.items()}
+    q, k_cache = made["q"], made["k_cache"]
+    wrapper = prefill_dump.prefill_wrapper(
+        torch.empty(128 << 20, dtype=torch.uint8, device="cuda"), q.dtype, q.shape[2]
+    )
+    wrapper.plan(
+        made["row_indptr"], made["page_indptr"], made["pages"], made["last_page_len"],
+        q.shape[1], k_cache.shape[2], q.shape[2], k_cache.shape[1], causal=True,
+        q_data_type=q.dtype,
+    )  # fmt: skip
+    dump = torch.full((len(qo_lens), rows, q.shape[1], max(kv_lens)), torch.nan, device="cuda")
+    run = (dump, made["scale"], rows, max(kv_lens))
+    _, lse = wrapper.run(q, (k_cache, k_cache), *run, return_lse=True)
+    scores = prefill_dump.scores_from_dump(
+        dump,
+        lse,
+        torch.tensor(qo_lens, dtype=torch.int32, device="cuda"),
+        torch.tensor(kv_lens, dtype=torch.int32, device="cuda"),
+        scale=made["scale"],
+    )
+    used = torch.cat([torch.arange(qo) >= qo - rows for qo in qo_lens]).cuda()
+    counts = torch.tensor([0, *(min(qo, rows) for qo in qo_lens)])
+    made |= {
+        "q": q[used],
+        "row_positions": made["row_positions"][used],
+        "row_indptr": counts.cumsum(0).int().cuda(),
+    }
+    torch.testing.assert_close(scores, received_attention(**made), atol=1e-5, rtol=1e-2)
 
 
 LAYERS, SLOTS, ROW, MOVED = 28, 60_000, (4, 128), 30_000

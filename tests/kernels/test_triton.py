@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = [f"{spec.name}: {case.name}" for spec in ALL for case in spec.cases]
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.timeout(900)
 
 
 def run(program: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-// What all kernels share: types, vector loads, warp reductions, launch checks.
+// What all kernels share: element types, vector loads, the check of a launch.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -27,7 +27,7 @@ def reference(
         own = pages[page_indptr[request] : page_indptr[request + 1]]
         length = max(len(own) - 1, 0) * page_size + int(last_page_len[request]) * bool(len(own))
         keys = k_cache[own.long()].flatten(0, 1)[:length].float()
-        score = torch.zeros(length, device=q.device)
+        score = torch.zeros(length)
         rows = range(int(row_indptr[request]), int(row_indptr[request + 1]))
         for row in rows:
             seen = int(row_positions[row]) + 1

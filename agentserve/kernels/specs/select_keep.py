@@ -44,10 +44,7 @@ def reference(
                 chosen.add(i)
         kept += sorted(chosen)
         starts.append(len(kept))
-    return (
-        torch.tensor(kept, dtype=torch.int64, device=scores.device),
-        torch.tensor(starts, dtype=torch.int32, device=scores.device),
-    )
+    return torch.tensor(kept, dtype=torch.int64), torch.tensor(starts, dtype=torch.int32)
 
 
 def inputs(
