@@ -288,6 +288,18 @@ class SentRegion(Wire):
     """None: the worker did not tell."""
 
 
+class TokenMap(Wire):
+    """The screen's tokens around a turn. Bitmaps are base64, in raster order, the first token the
+    highest bit of the first byte."""
+
+    rows: int
+    columns: int
+    sent: str
+    """Places that the turn sent anew."""
+    live: str
+    """Places of which a token is left behind the answer, from this turn or an earlier one."""
+
+
 class InvalidAction(Wire):
     """The model's text was no action of the grammar. Send it back as the next turn's outcome."""
 
@@ -327,6 +339,8 @@ class TurnResult(Wire):
     """Of the policy ``mosaic``: what of the screen was sent."""
     live_visual_tokens: int = 0
     """Visual tokens that the session's next prompt begins with."""
+    token_map: TokenMap | None = None
+    """Of the policy ``mosaic``."""
     rebuilt: bool = False
     """Whether the worker computed live tokens anew whose KV had seen more: after a flush, an
     eviction or a move. The answer may then differ from one on the KV as it was."""

@@ -38,6 +38,13 @@ def not_now() -> Any:
     return AddReqResult.OTHER
 
 
+def is_chunked(verdict: Any) -> bool:
+    """Whether it lets a request begin, but not with all of its prompt. Nothing is done yet."""
+    from sglang.srt.managers.schedule_policy import AddReqResult
+
+    return not isinstance(verdict, AddReqResult) and verdict.is_chunked
+
+
 @contextmanager
 def chunk_of(adder: Any, tokens: int) -> Iterator[None]:
     """Have SGLang take ``tokens`` of the next request, whatever the batch has left."""

@@ -4,6 +4,7 @@
       meta.json                   what was run, and on what: Meta, indented
       steps.jsonl                 one line a step (StepLine), then one line about the end (EndLine)
       screenshots/<sha256>.png    the bytes that the router was sent, under their hash
+      heatmaps/<step>.png         of sessions that prune or evict: what the model had of each
 
 Lines are UTF-8, end with a newline and are only ever appended, each after the screenshot it names.
 A run that was killed therefore leaves whole steps, at worst half a last line, and no EndLine.
@@ -31,6 +32,7 @@ SCHEMA_VERSION = 1
 META = "meta.json"
 STEPS = "steps.jsonl"
 SCREENSHOTS = "screenshots"
+HEATMAPS = "heatmaps"
 
 MAX_META_BYTES = MIB
 MAX_STEPS_BYTES = 64 * MIB
@@ -94,6 +96,11 @@ class EndLine(RunSummary, _EndHead):
 
 Line = Annotated[StepLine | EndLine, Field(discriminator="type")]
 LINE_ADAPTER: TypeAdapter[StepLine | EndLine] = TypeAdapter(Line)
+
+
+def heatmap_entry(index: int) -> str:
+    """Entry of a step's heat map, relative to the recording."""
+    return f"{HEATMAPS}/{index:04d}.png"
 
 
 def screenshot_entry(sha256: str) -> str:

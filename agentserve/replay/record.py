@@ -9,10 +9,12 @@ from pathlib import Path
 
 from agentserve import __version__
 from agentserve.core.errors import RecordingError
+from agentserve.core.pruning import Compression
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.sessions import Session, creation_of
 from agentserve.core.workers import WorkerReport
 from agentserve.replay.format import EndLine, Meta, ScenarioRef, StepLine
+from agentserve.replay.heatmap import draw_heatmap
 from agentserve.replay.writer import RecordingWriter
 
 
@@ -46,6 +48,9 @@ class Recorder:
         }
         self._writer: RecordingWriter | None = None
         self._screenshot: tuple[int, str] | None = None
+        self._image: bytes | None = None
+        self._thins = False
+        """Whether the session leaves out visual tokens: then each step gets a heat map."""
 
     async def started(self, session: Session, url: str) -> None:
         meta = Meta(
@@ -55,17 +60,22 @@ class Recorder:
             session_id=session.id,
             space=session.space,
         )
+        self._thins = session.compression != Compression()
         self._writer = await asyncio.to_thread(RecordingWriter, self._root, meta)
 
     async def screenshot(self, index: int, image: bytes) -> None:
         sha = await asyncio.to_thread(self._started().add_screenshot, image)
-        self._screenshot = (index, sha)
+        self._screenshot, self._image = (index, sha), image
 
     async def step(self, step: Step) -> None:
         if self._screenshot is None or self._screenshot[0] != step.index:
             raise RecordingError(f"step {step.index} came without its screenshot")
         line = StepLine.model_validate({**dict(step), "screenshot": self._screenshot[1]})
         await asyncio.to_thread(self._started().append, line)
+        if self._thins and step.result.token_map is not None:
+            assert self._image is not None
+            png = await asyncio.to_thread(draw_heatmap, self._image, step.result.token_map)
+            await asyncio.to_thread(self._started().add_heatmap, step.index, png)
 
     async def ended(self, summary: RunSummary) -> None:
         """Without effect when the run ended before it started: there is nothing to record."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from agentserve.core.errors import RecordingError
 from agentserve.replay.files import append_whole, sync_folder, write_whole
 from agentserve.replay.format import (
+    HEATMAPS,
     MAX_LINE_BYTES,
     MAX_SCREENSHOT_BYTES,
     META,
@@ -22,6 +23,7 @@ from agentserve.replay.format import (
     EndLine,
     Meta,
     StepLine,
+    heatmap_entry,
     screenshot_entry,
 )
 from agentserve.replay.png import png_size
@@ -64,6 +66,12 @@ class RecordingWriter:
                 write_whole(self.folder / screenshot_entry(sha), png)
                 self._screenshots.add(sha)
         return sha
+
+    def add_heatmap(self, index: int, png: bytes) -> None:
+        """Store a step's picture for people; it belongs to nothing that is replayed."""
+        with self._translated():
+            (self.folder / HEATMAPS).mkdir(exist_ok=True)
+            write_whole(self.folder / heatmap_entry(index), png)
 
     def append(self, line: StepLine | EndLine) -> None:
         """Append a line. A step's screenshot must have been added before."""

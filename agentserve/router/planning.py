@@ -96,16 +96,16 @@ class Planner:
         Raises InvalidRequest when it cannot fit the worker's context, StorageFailed.
         """
         session = record.session
+        compression = ask.compression or session.compression
+        assert worker.report is not None
+        family = family_named(record.binding.family)
+        check_thinning(parse_policy(session.policy), compression, family, worker.report.layers)
         if session.cell is None:
             transcript = await self._store.transcript(session.id)
             plan = plan_turn(record, ask, blob, transcript, worker, self._max_turn_tokens)
             return Planned(plan, record, blob)
 
         stored = await self._store.held(session.id) or HeldRecord()
-        compression = ask.compression or session.compression
-        assert worker.report is not None
-        family = family_named(record.binding.family)
-        check_thinning(parse_policy(session.policy), compression, family, worker.report.layers)
         wishes = Wishes(
             compression=compression,
             resend_thin=ask.resend_thin or stored.resend_thin,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from agentserve.core.actions import action_to_css, parse_action
 from agentserve.core.errors import BadAction
 from agentserve.core.hosting import HostAnswer
+from agentserve.core.item_urls import keep_set
 from agentserve.core.plans import Piece, Plan, VisualItem
+from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import (
     InvalidAction,
     SentRegion,
     Source,
     Timings,
+    TokenMap,
     TurnResult,
     Usage,
     WorkerRef,
@@ -20,7 +25,7 @@ from agentserve.core.sessions import (
 from agentserve.core.workers import Worker
 from agentserve.router.store import SessionRecord
 from agentserve.vision.screenshots import Screenshot
-from agentserve.vision.settle import token_mask
+from agentserve.vision.settle import coverage, is_part, live_tokens, token_mask
 
 
 def turn_result(
@@ -76,9 +81,29 @@ def turn_result(
         screenshot=shot.sha256,
         move=plan.move,
         regions=_regions(plan, answer.pieces, first.sources if first else [], grid),
+        token_map=_token_map(plan, after, session.space),
         live_visual_tokens=sum(p.tokens for p in after if isinstance(p, VisualItem)),
         rebuilt=any(call.rebuilt for call in answer.calls),
         attempts=attempts,
+    )
+
+
+def _token_map(plan: Plan, after: Sequence[Piece], space: ScreenSpace) -> TokenMap | None:
+    """None without parts of a screen."""
+    if not plan.mosaic:
+        return None
+    rows, columns = space.model.height // space.grid, space.model.width // space.grid
+    items = [piece for piece in after if is_part(piece)]
+
+    def bits(places: np.ndarray) -> str:
+        return keep_set(np.flatnonzero(places), rows * columns)
+
+    nowhere = np.zeros((rows, columns), np.int64)
+    return TokenMap(
+        rows=rows,
+        columns=columns,
+        sent=bits(coverage(plan.screen, space.grid) if plan.screen else nowhere),
+        live=bits(live_tokens(items, space.grid) if items else nowhere),
     )
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agentserve.core.blobs import sha256_of
+from agentserve.core.item_urls import keep_set
 from agentserve.core.plans import Selection, Thinning, VisualItem
 from agentserve.core.pruning import METHODS, Compression, Pruning, kept_count
 from agentserve.vision.cells import part
@@ -87,10 +88,11 @@ def marked(item: VisualItem, region: Region, compression: Compression) -> Visual
         return item
     pruning, changes = compression.pruning, {}
     if pruning is not None and METHODS[pruning.method].where == "features":
+        every = keep_set(np.arange(item.tokens), item.tokens)
         changes = {
             "selection": Selection(pruning=pruning, sent=item.keep),
             "tokens": kept_count(pruning, item.tokens),
-            "covers": item.keep,
+            "covers": item.keep or every,  # said now: ``keep`` will be another
         }
     if compression.thins and not region.shared:
         by = sha256_of(compression.model_dump_json().encode())

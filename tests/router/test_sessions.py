@@ -14,6 +14,7 @@ from agentserve.core.errors import (
     UnknownProgram,
     UnknownSession,
 )
+from agentserve.core.pruning import Pruning
 from agentserve.core.screens import Size
 from agentserve.testing.worker import FakeWorker
 
@@ -60,6 +61,12 @@ async def test_a_program_that_is_not_registered_is_refused_with_the_list(rig: Ri
     [
         ({"policy": "some"}, "unknown policy 'some'"),
         ({"policy": "mosaic", "cell": 100}, "100 px is no multiple"),
+        ({"policy": "current", "preset": "lean"}, "policy current sends whole pictures"),
+        ({"eviction": {"method": "vtw"}}, "policy full sends whole pictures"),
+        (
+            {"policy": "mosaic", "pruning": {"method": "btp", "layers": [0.2, 0.6, 0.95]}},
+            "btp has 3 stages, the last at 0.95 of the depth: a model of 6 layers",
+        ),
         ({"timeout_s": 90_000}, "timeout_s is at most 86400"),
         ({"inactivity_timeout_s": 1e9}, "inactivity_timeout_s is at most"),
         ({"viewport": Size(width=8192, height=8192)}, "limit is 8192 px a side"),
@@ -145,3 +152,37 @@ async def test_a_mosaic_on_pages_is_warned_of(tmp_path: Path):
         mosaic = await rig.client.create_session(new_session(policy="mosaic"))
         assert [warning[:30] for warning in mosaic.warnings] == ["the worker's page size is 16: "]
         assert (await rig.client.create_session(new_session())).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"pruning": {"method": "nosuch"}}, "pruning.method"),
+        ({"pruning": {"method": "fastv", "ratio": 1.0}}, "less than or equal to 0.95"),
+        ({"pruning": {"method": "uniform", "layers": [0.5]}}, "it has no layers"),
+        ({"pruning": {"method": "btp", "layers": [0.5, 0.2]}}, "layers ascend"),
+        ({"pruning": {"method": "btp", "rows": 4}}, "rows are of fastv"),
+        ({"pruning": {"method": "btp", "recycle": True}}, "are of sparsevlm"),
+        ({"eviction": {"method": "vtw", "keep": 1.5}}, "less than or equal to 1"),
+        ({"preset": "lean", "pruning": {"method": "fastv"}}, "says what is pruned"),
+        ({"preset": "fast"}, "'off', 'safe', 'balanced' or 'lean'"),
+    ],
+)
+async def test_what_is_to_be_left_out_is_checked(rig: Rig, fields, words):
+    before = await rig.client.sessions()
+    body = new_session(policy="mosaic").model_dump(mode="json") | fields
+    answer = await rig.http.post("/v1/sessions", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert words in answer.text
+    assert await rig.client.sessions() == before
+
+
+async def test_what_is_left_out_is_kept_with_the_session(rig: Rig):
+    asked = {"method": "fastv", "ratio": 0.25, "layers": [0.5]}
+    session = await rig.client.create_session(new_session(policy="mosaic", pruning=asked))
+    again = await rig.client.session(session.id)
+    assert again.pruning == Pruning(**asked) and again.eviction is None
+    fork = await rig.client.create_session(
+        new_session(policy="mosaic", pruning=asked, parent=session.id)
+    )
+    assert fork.pruning == again.pruning

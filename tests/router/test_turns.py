@@ -13,6 +13,7 @@ from agentserve.core.actions import Click
 from agentserve.core.blobs import sha256_of
 from agentserve.core.errors import (
     BadScreenshot,
+    InvalidRequest,
     ProgramFailed,
     SessionClosed,
     StaleEpoch,
@@ -21,6 +22,7 @@ from agentserve.core.errors import (
     UnknownSession,
     WorkerRefused,
 )
+from agentserve.core.pruning import Compression, Eviction
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnRequest
 from agentserve.router import turns
@@ -301,6 +303,12 @@ async def test_only_so_many_screenshots_are_decoded_at_once(
         ({"files": {"screenshot": RED}, "data": {"outcome": "ok"}}, "JSON"),
         ({"files": {"screenshot": RED}, "data": {"instruction": "x" * 8001}}, "instruction"),
         ({"files": {"screenshot": RED}, "data": {"color": "red"}}, "unknown fields: color"),
+        ({"files": {"screenshot": RED}, "data": {"compression": "fastv"}}, "JSON"),
+        (
+            {"files": {"screenshot": RED}, "data": {"compression": '{"pruning": {"method": 1}}'}},
+            "pruning.method",
+        ),
+        ({"files": {"screenshot": RED}, "data": {"resend_thin": "perhaps"}}, "resend_thin"),
         ({"json": {"screenshot": {}}}, "exactly one of base64 and blob"),
         ({"json": {"screenshot": {"blob": "../../etc/passwd"}}}, "screenshot.blob"),
         ({"json": {"screenshot": {"base64": "AA=="}, "more": 1}}, "more"),
@@ -324,6 +332,14 @@ async def test_malformed_turns_are_refused(rig: Rig, request_, words):
     assert words in body["message"]
     assert body["session_id"] == session.id
     assert (await rig.client.session(session.id)).status.value == "idle"
+
+
+async def test_whole_pictures_are_not_thinned(rig: Rig):
+    session = await rig.client.create_session(new_session())
+    asked = Compression(eviction=Eviction(method="vtw"))
+    with pytest.raises(InvalidRequest, match="sends whole pictures"):
+        await rig.client.turn(session.id, RED, compression=asked)
+    assert (await rig.client.turn(session.id, RED, epoch=0)).turn == 0
 
 
 async def test_stored_turns_can_be_paged(rig: Rig):

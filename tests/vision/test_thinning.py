@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from agentserve.core.item_urls import keep_set
 from agentserve.core.plans import VisualItem
 from agentserve.core.pruning import METHODS, Compression, Eviction, Pruning, kept_count
 from agentserve.vision.cells import changed_cells, cut
@@ -207,7 +208,11 @@ def test_what_is_chosen_behind_the_encoder_is_marked_and_counted(name):
     for item, bare in zip(plan.screen, session().plan(page()).plan.screen, strict=True):
         assert item.tokens == kept_count(asked.pruning, bare.tokens)
         assert item.selection.sent == bare.keep and not item.selection.done
-        assert item.model_copy(update={"selection": None, "tokens": bare.tokens}) == bare
+        assert np.array_equal(covered_mask(item, GRID), covered_mask(bare, GRID))
+        undone = {"selection": None, "tokens": bare.tokens, "covers": None}
+        assert item.model_copy(update=undone) == bare
+        chosen = item.model_copy(update={"keep": keep_set(np.array([0]), bare.tokens), "tokens": 1})
+        assert np.array_equal(covered_mask(chosen, GRID), covered_mask(bare, GRID))
 
 
 @pytest.mark.parametrize(

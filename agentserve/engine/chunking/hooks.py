@@ -11,7 +11,17 @@ from agentserve.engine.pruning.book import entry_of
 
 
 def select_admission(original: Callable[..., Any], adder: Any, request: Any, **kwargs: Any) -> Any:
-    """AROUND PrefillAdder._select_prefill_admission: of a request that is new to the batch."""
+    """AROUND PrefillAdder._select_prefill_admission: of a request that is new to the batch.
+
+    SGLang goes on with one unfinished prompt only. A chunk that ends early leaves room for others,
+    which it has not with chunks of its own: those must then come whole.
+    """
+    verdict = _select(original, adder, request, **kwargs)
+    unfinished = kwargs["has_chunked_req"] or adder.new_chunked_req is not None
+    return compat.not_now() if unfinished and compat.is_chunked(verdict) else verdict
+
+
+def _select(original: Callable[..., Any], adder: Any, request: Any, **kwargs: Any) -> Any:
     tokens = _tokens(adder, request, request.prefix_len + kwargs["host_hit_length"])
     if tokens is None:
         return original(adder, request, **kwargs)

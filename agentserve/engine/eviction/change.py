@@ -10,7 +10,7 @@ import numpy as np
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.item_urls import After, ItemAfter, kept_tokens
-from agentserve.core.plans import Seal
+from agentserve.core.plans import Seal, Selection
 from agentserve.core.pruning import Compression
 from agentserve.engine.items.identity import item_identity, text_identity
 from agentserve.engine.items.layout import Layout, Picture, Span, lay_out
@@ -53,13 +53,21 @@ class Open:
     time: int
     history: str
     """The seal that it gets. See Picture and Span for the others."""
+    selection: str | None = None
+    """JSON of the picture's."""
 
     def identity(self, chosen: np.ndarray) -> bytes:
         """Of what is left when the tokens ``chosen`` (indices into ``tokens``) stay."""
         kept = np.asarray(self.raster)[chosen]
         if len(kept) == self.box[2] * self.box[3]:
             kept = None
-        picture = Picture(self.screen, self.box, kept, seal=Seal(history=self.history))
+        picture = Picture(
+            self.screen,
+            self.box,
+            kept,
+            seal=Seal(history=self.history),
+            selection=self.selection and Selection.model_validate_json(self.selection),
+        )
         place = Span(self.start, self.start + len(chosen), self.base, self.time, ordinary=False)
         return item_identity(self.content, picture, place)
 
@@ -231,6 +239,7 @@ def _open(picture: Picture, smaller: Picture, span: Span, content: str) -> Open:
         base=span.base,
         time=span.time,
         history=smaller.seal.history,
+        selection=picture.selection and picture.selection.model_dump_json(),
     )
 
 

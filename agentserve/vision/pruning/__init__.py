@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agentserve.core.pruning import METHODS, Pruning, kept_count
+from agentserve.core.pruning import METHODS, Pruning
 from agentserve.vision.pruning.evs import evs
 from agentserve.vision.pruning.flat import flat
 from agentserve.vision.pruning.random import random

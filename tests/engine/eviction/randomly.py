@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from PIL import ImageChops
 
 from agentserve.core.plans import Piece, TextPiece, VisualItem
+from agentserve.core.pruning import Compression
 
 from ..items.asking import Worker
 from ..items.pictures import screen
@@ -33,6 +34,10 @@ class Crowd:
     reasons: set[str | None] = field(default_factory=set)
     expect_found: bool = True
     """Whether nothing is ever evicted for want of room."""
+    compressions: Sequence[Compression] = (Compression(),)
+    """Each turn takes one of them."""
+    left_out: int = 0
+    """Tokens that were pruned in the model, or never in the prompt."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -72,7 +77,7 @@ class Crowd:
         session = Session(self.worker, self._name())
         self.sessions.append(session)
         first = screen(self._random.choice((1, 2)), WIDTH, HEIGHT)
-        turn = session.turn(first, PARTS, **self._body)
+        turn = session.turn(first, PARTS, compression=self._compression(), **self._body)
         self._remember(session, turn)
 
     def _fork(self) -> None:
@@ -88,12 +93,15 @@ class Crowd:
         self.sessions.append(fork)
 
     def _turns(self, sessions: list[Session]) -> None:
-        asked = [(session, *self._change()) for session in sessions]
+        asked = [(session, *self._change(), self._compression()) for session in sessions]
         lives = [session.live for session in sessions]
         with ThreadPoolExecutor() as pool:
             turns = list(pool.map(lambda entry: entry[0].turn(*entry[1:], **self._body), asked))
         for session, live, turn in zip(sessions, lives, turns, strict=True):
             self._account(session, live, turn)
+
+    def _compression(self) -> Compression:
+        return self._random.choice(self.compressions)
 
     def _change(self) -> tuple:
         seed = self._random.randrange(50)
@@ -110,6 +118,7 @@ class Crowd:
         self.turns += 1
         self.rebuilt += turn.outcome["rebuilt"]
         self.copied += turn.outcome["copied"]
+        self.left_out += turn.outcome["pruned"]
         self.reasons.add(turn.outcome["reason"])
         if self.expect_found and session.owner in self._cached:
             assert turn.answer.cached >= live - 1, (turn.answer, turn.outcome, live)
@@ -153,6 +162,9 @@ def _tokens(pieces: list[Piece], made: dict[str, int]) -> Iterator[tuple]:
             continue
         yield from ((token, piece.position) for token in piece.begin)
         place = piece.blob, piece.base, piece.box.model_dump_json()
-        yield from ((i, *place, piece.keep, seal) for i in range(piece.tokens))
+        selection = piece.selection
+        merged = selection if selection and selection.pruning.method == "tome" else None
+        what = (*place, piece.keep, str(merged), seal)
+        yield from ((i, *what) for i in range(piece.tokens))
         seal = piece.end_seal and (piece.end_seal.history, made.get(piece.end_seal.history))
         yield from ((token, seal) for token in piece.end)

@@ -13,9 +13,12 @@ from PIL import Image
 
 from agentserve.core.item_urls import After, ItemMeta, item_url
 from agentserve.core.plans import Box, Piece, TextPiece, VisualItem, next_position, num_tokens
+from agentserve.core.pruning import Compression
 from agentserve.core.screens import Size
 from agentserve.lang.items import after_form, engine_form
+from agentserve.vision.regions import Region
 from agentserve.vision.settle import settle
+from agentserve.vision.thinning import marked
 
 from ..items.asking import Answer, Worker, answer_of
 from ..items.pictures import BEGIN, END, GRID, png
@@ -63,17 +66,28 @@ class Session:
         return other
 
     def turn(
-        self, screen: Image.Image, parts: Iterable[Place], text: str = "", **body: Any
+        self,
+        screen: Image.Image,
+        parts: Iterable[Place],
+        text: str = "",
+        compression: Compression = Compression(),
+        **body: Any,
     ) -> Turn:
         """Send ``parts`` of ``screen`` and settle; ``body`` are further fields of the request."""
-        pieces = self.prompt(screen, parts, text)
-        response = self.worker.client.post("/generate", json=self.body(pieces, **body))
-        answered = response.raise_for_status().json()
+        pieces = self.prompt(screen, parts, text, compression)
+        sent = self.body(pieces, compression=compression, **body)
+        answered = self.worker.client.post("/generate", json=sent).raise_for_status().json()
         turn = Turn(answer_of(answered), answered["meta_info"]["agentserve"], pieces)
-        self.answered(pieces, turn.answer.ids)
+        self.answered(_told(pieces, turn.outcome), turn.answer.ids)
         return turn
 
-    def prompt(self, screen: Image.Image, parts: Iterable[Place], text: str) -> list[Piece]:
+    def prompt(
+        self,
+        screen: Image.Image,
+        parts: Iterable[Place],
+        text: str,
+        compression: Compression = Compression(),
+    ) -> list[Piece]:
         """The pieces of the next prompt."""
         pieces = list(self.pieces)
         head = SYSTEM if not pieces else NEXT
@@ -81,27 +95,48 @@ class Session:
         position = next_position(pieces, GRID)
         begin, end = self.worker.ids(BEGIN), self.worker.ids(END)
         base = position + len(begin)
-        items = [self._part(screen, place, base) for place in parts]
+        items = [
+            marked(
+                self._part(screen, place, base),
+                Region(Box(x=0, y=0, width=1, height=1)),
+                compression,
+            )
+            for place in parts
+        ]
         items[0] = items[0].model_copy(update={"begin": begin, "position": position})
         items[-1] = items[-1].model_copy(update={"end": end})
         pieces += items
         self._add_text(pieces, self.worker.ids(TAIL))
         return pieces
 
-    def body(self, pieces: Sequence[Piece], *, evict: bool = True, **fields: Any) -> dict[str, Any]:
+    def body(
+        self,
+        pieces: Sequence[Piece],
+        *,
+        evict: bool = True,
+        compression: Compression = Compression(),
+        **fields: Any,
+    ) -> dict[str, Any]:
         """The request of a prompt; ``evict``: what it supersedes leaves once it is answered."""
         ids, metas = engine_form(pieces, self.worker.image_token(), GRID)
         if evict:
-            metas[0] = metas[0].model_copy(update={"after": self.after(pieces)})
+            after = self.after(pieces, compression)
+            metas[0] = metas[0].model_copy(update={"after": after})
         items = [piece for piece in pieces if isinstance(piece, VisualItem)]
         images = [self._url(item, meta) for item, meta in zip(items, metas, strict=True)]
         return self.worker.body(ids, images, **fields)
 
-    def after(self, pieces: Sequence[Piece]) -> After:
+    def after(self, pieces: Sequence[Piece], compression: Compression = Compression()) -> After:
         """What stays of a prompt once it is answered."""
         image_id = self.worker.image_token()
         return after_form(
-            pieces, settle(pieces, GRID), image_id, GRID, owner=self.owner, forked=self.forked
+            pieces,
+            settle(pieces, GRID),
+            image_id,
+            GRID,
+            owner=self.owner,
+            forked=self.forked,
+            compression=compression,
         )
 
     def answered(self, pieces: Sequence[Piece], answer: Sequence[int]) -> None:
@@ -136,6 +171,22 @@ class Session:
 
     def _url(self, item: VisualItem, meta: ItemMeta) -> str:
         return item_url(meta, png(self.pictures[item.blob]))
+
+
+def _told(pieces: Sequence[Piece], outcome: dict[str, Any]) -> list[Piece]:
+    """The prompt's pieces with what the worker says that it chose of them."""
+    selected, keeps = iter(outcome["selected"]), iter(outcome["keeps"])
+    told: list[Piece] = []
+    for piece in pieces:
+        changes: dict[str, Any] = {}
+        if isinstance(piece, VisualItem) and piece.selection and not piece.selection.done:
+            done = piece.selection.model_copy(update={"done": True})
+            changes |= {"keep": next(selected), "selection": done}
+        if isinstance(piece, VisualItem) and piece.thinning is not None:
+            keep = next(keeps, None)
+            changes["thinning"] = piece.thinning.model_copy(update={"keep": keep})
+        told.append(piece.model_copy(update=changes))
+    return told
 
 
 def slots_in_use(client: httpx.Client) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from agentserve.core.pruning import METHODS, Compression, Eviction, EvictionMethod, Pruning
 
 from ..checked import checked_worker
 from ..items.asking import Worker
@@ -28,6 +31,36 @@ def test_every_slot_is_accounted_for(worker: Worker, seed: int, record_property)
     worker.flush()
     crowd = Crowd(worker, seed)
     crowd.play(40, exact)
+    record_property("sessions", crowd.count)
+    record_property("turns", crowd.turns)
+
+
+EVERY_METHOD = [
+    Compression(),
+    *(
+        Compression(pruning=Pruning(method=name, ratio=ratio))
+        for name, method in METHODS.items()
+        for ratio in (0.3, 0.7)
+        if method.where != "pixels"  # these only send other keep sets
+    ),
+    *(Compression(eviction=Eviction(method=name)) for name in get_args(EvictionMethod)),
+    Compression(
+        pruning=Pruning(method="sparsevlm", ratio=0.5, recycle=True, adaptive=True),
+        eviction=Eviction(method="look_m", keep=0.3),
+    ),
+    Compression(pruning=Pruning(method="fastv"), eviction=Eviction(method="attention", keep=0.2)),
+    Compression(pruning=Pruning(method="tome"), eviction=Eviction(method="random", keep=0.3)),
+]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_every_slot_is_accounted_for_with_every_method_mixed_in(
+    worker: Worker, seed: int, record_property
+):
+    worker.flush()
+    crowd = Crowd(worker, seed, compressions=EVERY_METHOD)
+    crowd.play(40, exact)
+    assert crowd.left_out
     record_property("sessions", crowd.count)
     record_property("turns", crowd.turns)
 
