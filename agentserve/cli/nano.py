@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from agentserve.cli import nano_collect, nano_evaluate, nano_train
+from agentserve.cli import nano_collect, nano_compare, nano_evaluate, nano_train
 
 app = typer.Typer(help="The bundled tiny model.", no_args_is_help=True)
 
@@ -24,5 +24,6 @@ def path() -> None:
 
 app.command("collect")(nano_collect.collect)
 app.command("evaluate")(nano_evaluate.evaluate)
+app.command("compare")(nano_compare.compare)
 app.command("train")(nano_train.train)
 app.command("export")(nano_train.export)

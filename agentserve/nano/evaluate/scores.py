@@ -16,6 +16,8 @@ Z_95 = statistics.NormalDist().inv_cdf(0.975)
 MASTERED = 0.95
 """From this rate on a task counts as one that the player has."""
 HASH_DIGITS = 12
+_LATER = ("preset", "pruning", "eviction")
+"""Settings that older runs did not know: they keep their hash."""
 
 
 class Score(Wire):
@@ -149,5 +151,8 @@ def run_hash(conditions: Conditions, episodes: Iterable[Episode]) -> str:
     what = conditions.model_dump(
         include={"model_sha256", "program_sha256", "screens", "max_turns"}
     ) | {"outcomes": outcomes}
+    for name in _LATER:
+        if what["screens"][name] is None:
+            del what["screens"][name]
     canonical = json.dumps(what, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
