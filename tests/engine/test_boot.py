@@ -8,7 +8,8 @@ def test_a_boot_reaches_the_processes_through_the_environment():
 
 
 def test_its_settings_do_too():
-    boot = Boot(feature_cache=FeatureCacheConfig(memory_mb=7, folder="/x", folder_mb=8))
+    config = FeatureCacheConfig(memory_mb=7, folder="/x", folder_mb=8)
+    boot = Boot(feature_cache=config, count_flops=True)
     assert boot_of(boot.to_environment()) == boot
 
 

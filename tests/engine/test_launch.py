@@ -85,6 +85,14 @@ def test_without_the_plugin_nothing_of_a_boot_is_inherited(model):
     assert PARENT_VARIABLE not in environment
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_whether_it_counts_reaches_the_worker(model: str, asked: bool):
+    _, environment = worker_command(WorkerOptions(model, device="cpu", count_flops=asked), {})
+    boot = boot_of(environment)
+    assert boot is not None
+    assert boot.count_flops is asked
+
+
 def test_the_feature_cache_reaches_the_worker_with_an_absolute_folder(
     model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

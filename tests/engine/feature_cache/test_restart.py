@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agentserve.bench.player import SessionPlayer, Texts, TurnFigures
+from agentserve.bench.player import SessionPlayer, TurnFigures
+from agentserve.bench.scripts import Filler, Texts
 from agentserve.bench.tape import Tape
 from agentserve.bench.worker import BenchWorker
 from agentserve.core.config import FeatureCacheConfig
@@ -43,8 +44,9 @@ def play(url: str, owner: str) -> list[TurnFigures]:
     worker = BenchWorker(url)
     try:
         screens = ScreenPolicy(policy="mosaic", cell=56, vision_context="cell")
-        player = SessionPlayer(worker, screens, tape(), owner, Texts(20, 10), Layout())
-        return [player.turn(number) for number in range(2)]
+        script = Filler(worker, Texts(20, 10), owner)
+        player = SessionPlayer(worker, screens, tape(), owner, script, Layout())
+        return [player.turn(number).figures for number in range(2)]
     finally:
         worker.close()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from agentserve.engine.eviction.outcome import KEY
 
 from ..checked import checked_worker
 from ..items.asking import Answer, Worker, answer_of
-from .prompts import Prompt, random_prompt
+from .prompts import Prompt
 from .reference import Expected, PrunedReference
 
 DEPTH = 6
@@ -32,6 +34,7 @@ SETTINGS: dict[str, Pruning] = {
     "sparsevlm-adaptive": Pruning(method="sparsevlm", ratio=0.7, adaptive=True),
     "sparsevlm-recycle": Pruning(method="sparsevlm", ratio=0.7, recycle=True, layers=[0.4]),
 }
+BLOCKER = "press the red button " * 100
 NINE = {"max_new_tokens": 9}
 """The first token, and eight more."""
 
@@ -55,18 +58,6 @@ def ask(worker: Worker, prompt: Prompt, pruning: Pruning | None = None, **sent: 
     response = worker.post(prompt.ids, prompt.sent(pruning, **sent), sampling_params=NINE)
     assert response.status_code == 200, response.text
     return asked(response.json())
-
-
-def open_prompts(worker: Worker, count: int, first: int = 0) -> list[Prompt]:
-    """The first so many random prompts with something to choose from."""
-    found: list[Prompt] = []
-    seed = first
-    while len(found) < count:
-        prompt = random_prompt(worker, seed)
-        seed += 1
-        if prompt.open:
-            found.append(prompt)
-    return found
 
 
 @dataclass
@@ -113,11 +104,11 @@ class Logged:
 
     @contextmanager
     def steps(self) -> Iterator[list[dict[str, int]]]:
-        """The same of decode batches."""
+        """The same of decode batches, but of the last, which is told of when all is over."""
         found: list[dict[str, int]] = []
         start = self.path.stat().st_size
         yield found
-        found += self._counts(start, "Decode batch")
+        found += [step for step in self._counts(start, "Decode batch") if step["token"]]
 
     def _counts(self, start: int, kind: str) -> list[dict[str, int]]:
         self.worker.client.get("/v1/loads")
@@ -132,13 +123,33 @@ class Logged:
 
 @contextmanager
 def logged_worker(
-    folder: Path, checkpoint: Path, *arguments: str, **environment: str
+    folder: Path, checkpoint: Path, *arguments: str, **options: Any
 ) -> Iterator[Logged]:
     """As checked_worker, with chunks that hold several prompts, and a line for every step."""
     wide = ("--chunked-prefill-size", "4096", "--decode-log-interval", "1")
-    with checked_worker(folder, checkpoint, *wide, *arguments, **environment) as worker:
+    with checked_worker(folder, checkpoint, *wide, *arguments, **options) as worker:
         (path,) = folder.glob("worker-*.log")
         yield Logged(worker, path)
+
+
+def ask_behind(
+    worker: Worker, first: tuple[Prompt, Pruning | None], second: Prompt, new_tokens: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the answers tell of a request of so many new tokens and of one that comes a moment later
+    and wants few: the first one's, and the second one's."""
+    worker.flush()
+    bodies = [
+        worker.body(prompt.ids, prompt.sent(pruning), sampling_params={"max_new_tokens": count})
+        for (prompt, pruning), count in ((first, new_tokens), ((second, None), 4))
+    ]
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(worker.client.post, "/generate", json=bodies[0])
+        time.sleep(0.3)
+        later = worker.client.post("/generate", json=bodies[1]).raise_for_status().json()
+        earlier = running.result().raise_for_status().json()
+    metas = earlier["meta_info"], later["meta_info"]
+    assert [meta["num_retractions"] for meta in metas] == [0, 0]
+    return metas
 
 
 def ask_together(
@@ -147,9 +158,8 @@ def ask_together(
     """Several prompts in one call. While a longer one before them is computed they come together,
     and are computed in one batch."""
     worker.flush()
-    blocker = worker.ids("press the red button ") * 100
     response: httpx.Response = worker.post(
-        [blocker, *(prompt.ids for prompt, _ in prompts)],
+        [worker.ids(BLOCKER), *(prompt.ids for prompt, _ in prompts)],
         [[], *(prompt.sent(pruning) for prompt, pruning in prompts)],
         sampling_params=NINE,
         **fields,

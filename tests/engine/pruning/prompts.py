@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Prompt:
                     ItemAfter(
                         keep=picture.meta.keep,
                         chosen=picture.chosen,
-                        seal=seal if picture.chosen else None,
+                        seal=seal if picture.chosen else picture.meta.seal,
                     )
                     for picture in self.pictures
                 ],
@@ -75,21 +75,19 @@ class Prompt:
             for meta, picture in zip(metas, self.pictures, strict=True)
         ]
 
-    def continued(
-        self, outcome: dict[str, Any], ids: list[int]
-    ) -> tuple[list[int], list[str]]:
-        """The next prompt, which goes on with ``ids``: its own ids, and its pictures' URLs, which
-        name what is left of those that were chosen from."""
+    def left(self, outcome: dict[str, Any]) -> list[Picture]:
+        """The pictures as the next prompt names them: what is left of those to choose from."""
         keeps = iter(outcome["keeps"])
-        metas = [
-            picture.meta.model_copy(update={"keep": next(keeps), "seal": SEAL})
+        return [
+            Picture(
+                picture.image,
+                picture.meta.model_copy(update={"keep": next(keeps), "seal": SEAL}),
+                chosen=False,
+            )
             if picture.chosen
-            else picture.meta
+            else picture
             for picture in self.pictures
         ]
-        images = [png(picture.image) for picture in self.pictures]
-        urls = [item_url(meta, image) for meta, image in zip(metas, images, strict=True)]
-        return [*self.ids, *ids], urls
 
     @property
     def open(self) -> list[np.ndarray]:
@@ -112,17 +110,40 @@ class Prompt:
         return lists
 
 
-def random_prompt(
-    worker: Worker, seed: int, *, pictures: int | None = None, tail: bool = True
-) -> Prompt:
+def random_prompt(worker: Worker, seed: int, *, tail: bool = True) -> Prompt:
     """Two to four pictures of different sizes, some of them with a keep set, the first sometimes
     not to choose from, with text between; without a ``tail`` the last one ends it."""
     draw = random.Random(seed)
-    count = pictures or draw.randint(2, 4)
-    text, made = "<|im_start|>user\n", []
+    text, made = _random_pictures(draw, seed, draw.randint(2, 4))
+    if draw.random() < 0.4:
+        made[0] = replace(made[0], chosen=False)
+    ids = worker.ids("<|im_start|>user\n" + text + _random_words(draw, 4, 20) + TAIL)
+    if not tail:
+        ids = ids[: len(ids) - ids[::-1].index(worker.image_token())]
+    return laid_out(worker, ids, made)
+
+
+def next_prompt(
+    worker: Worker, prompt: Prompt, outcome: dict[str, Any], answer: list[int], seed: int
+) -> Prompt:
+    """One that goes on from the answer with one or two new pictures, to choose from."""
+    draw = random.Random(seed)
+    text, made = _random_pictures(draw, seed, draw.randint(1, 2))
+    text = "<|im_end|>\n<|im_start|>user\n" + text + _random_words(draw, 1, 20) + TAIL
+    return laid_out(
+        worker, [*prompt.ids, *answer, *worker.ids(text)], [*prompt.left(outcome), *made]
+    )
+
+
+def _random_words(draw: random.Random, least: int, most: int) -> str:
+    return " ".join(draw.choices(WORDS, k=draw.randint(least, most)))
+
+
+def _random_pictures(draw: random.Random, seed: int, count: int) -> tuple[str, list[Picture]]:
+    """Text with so many, all to choose from."""
+    text, made = "", []
     for number in range(count):
-        text += " ".join(draw.choices(WORDS, k=draw.randint(1, 8)))
-        text += BEGIN + IMAGE + END
+        text += _random_words(draw, 1, 8) + BEGIN + IMAGE + END
         width, height = (GRID * draw.randint(3, 7) for _ in range(2))
         image = screen(1000 * seed + number, width, height)
         tokens = (width // GRID) * (height // GRID)
@@ -134,29 +155,40 @@ def random_prompt(
             box=Box(x=0, y=0, width=width, height=height),
             keep=keep,
         )
-        made.append(Picture(image, meta, number > 0 or draw.random() < 0.6))
-    text += " ".join(draw.choices(WORDS, k=draw.randint(4, 20)))
-    ids = worker.ids(text + TAIL)
-    if not tail:
-        ids = ids[: len(ids) - ids[::-1].index(worker.image_token())]
-    return _laid_out(worker, ids, made)
+        made.append(Picture(image, meta, chosen=True))
+    return text, made
 
 
-def large_prompt(worker: Worker, seed: int, tokens: int, *, text: int = 20) -> Prompt:
-    """Two pictures of ``tokens`` together, a multiple of 40, both to choose from, and about so many
-    tokens of text."""
-    width, height = GRID * 20, GRID * (tokens // 40)
+def open_prompts(worker: Worker, count: int, first: int = 0) -> list[Prompt]:
+    """The first so many random prompts with something to choose from."""
+    found: list[Prompt] = []
+    seed = first
+    while len(found) < count:
+        prompt = random_prompt(worker, seed)
+        seed += 1
+        if prompt.open:
+            found.append(prompt)
+    return found
+
+
+def large_prompt(
+    worker: Worker, seed: int, tokens: int, *, pictures: int = 2, text: int = 20
+) -> Prompt:
+    """So many pictures, 40 tokens wide, of ``tokens`` together, all to choose from, and behind them
+    so many words of text."""
+    width, height = GRID * 40, GRID * (tokens // pictures // 40)
     size = Size(width=width, height=height)
     box = Box(x=0, y=0, width=width, height=height)
     made = [
         Picture(screen(seed + 50 * i, width, height), ItemMeta(screen=size, box=box), True)
-        for i in range(2)
+        for i in range(pictures)
     ]
     draw = random.Random(seed)
     words = " ".join(draw.choices(WORDS, k=text))
-    return _laid_out(worker, worker.ids((BEGIN + IMAGE + END) * 2 + words + TAIL), made)
+    return laid_out(worker, worker.ids((BEGIN + IMAGE + END) * pictures + words + TAIL), made)
 
 
-def _laid_out(worker: Worker, ids: list[int], pictures: list[Picture]) -> Prompt:
+def laid_out(worker: Worker, ids: list[int], pictures: list[Picture]) -> Prompt:
+    """``ids`` with an image token for each picture."""
     placed = [picture_of(picture.meta, GRID) for picture in pictures]
     return Prompt(ids, pictures, lay_out(ids, worker.image_token(), placed))

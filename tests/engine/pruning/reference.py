@@ -65,16 +65,22 @@ class PrunedReference:
         stages: list[int],
         output: list[int],
         rows: int = 1,
+        before: Cache | None = None,
     ) -> Expected:
         """``stages``: before which layers; ``output``: the answer whose tokens are asked for;
-        ``rows``: how many of the last ones the scores are of."""
+        ``rows``: how many of the last ones the scores are of; ``before``: the KV of the prompt's
+        first tokens, which are not computed then."""
         embedded = self._embedded(prompt)
+        self._before = before
+        known = self._known
         self._voices = len(prompt.layout.ids) - 1 - int(prompt.open[-1][-1])
         candidates = np.concatenate(prompt.open)
         self._visual, self._spoken = embedded[candidates], embedded[-self._voices :]
         self._items = np.repeat(np.arange(len(prompt.open)), [len(span) for span in prompt.open])
         state = Pass(
-            np.arange(len(prompt.layout.ids)), embedded, torch.from_numpy(prompt.layout.positions)
+            np.arange(known, len(prompt.layout.ids)),
+            embedded[known:],
+            torch.from_numpy(prompt.layout.positions)[:, known:],
         )
         left = np.arange(len(candidates))
         layers: list[tuple[Tensor, Tensor, np.ndarray]] = []
@@ -90,8 +96,8 @@ class PrunedReference:
                 stays = np.delete(np.arange(len(state.rows)), dropped)
                 left = left[chosen]
                 state = Pass(state.rows[stays], state.hidden[stays], state.positions[:, stays])
-            k, v = self._run(layer, state)
-            layers.append((k, v, state.rows))
+            k, v = self._run(number, layer, state)
+            layers.append((k, v, np.concatenate((np.arange(known), state.rows))))
             received[state.rows] += state.weights[:, -min(rows, self._voices) :].mean((0, 1))
         gone = np.setdiff1d(candidates, candidates[left])
         cache = [tuple(_without(each, own, gone) for each in (k, v)) for k, v, own in layers]
@@ -102,7 +108,7 @@ class PrunedReference:
             kept.append(own.tolist())
             start += len(span)
         scores = received[candidates[left]] / len(layers)
-        return Expected(kept, logprobs, left, scores, state.rows, cache)
+        return Expected(kept, logprobs, left, scores, layers[-1][2], cache)
 
     @torch.no_grad()
     def go_on(
@@ -143,13 +149,26 @@ class PrunedReference:
         repeat = attention.num_key_value_groups
         return q[0], k[0].repeat_interleave(repeat, 0), split[2][0].repeat_interleave(repeat, 0)
 
-    def _run(self, layer, state: Pass) -> tuple[Tensor, Tensor]:
+    def _run(self, number: int, layer, state: Pass) -> tuple[Tensor, Tensor]:
         q, k, v = self._heads(layer, state.hidden, state.positions)
-        state.weights = _attention(q, k, torch.arange(len(state.rows)))
-        mixed = (state.weights @ v).transpose(0, 1).flatten(1)
+        k, v = self._behind(number, k, v)
+        weights = _attention(q, k, self._known + torch.arange(len(state.rows)))
+        state.weights = weights[:, :, self._known :]
+        mixed = (weights @ v).transpose(0, 1).flatten(1)
         state.hidden = state.hidden + layer.self_attn.o_proj(mixed)
         state.hidden = state.hidden + layer.mlp(layer.post_attention_layernorm(state.hidden))
         return k, v
+
+    @property
+    def _known(self) -> int:
+        """How many of the prompt's tokens are not computed."""
+        return 0 if self._before is None else self._before[0][0].shape[1]
+
+    def _behind(self, number: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if self._before is None:
+            return k, v
+        old_k, old_v = self._before[number]
+        return torch.cat((old_k, k), 1), torch.cat((old_v, v), 1)
 
     def _answer(self, prompt, hidden: Tensor, cache: Cache, output: list[int]) -> Tensor:
         """The dropped tokens are gone from every layer by now; the cache gets the answer's."""
@@ -201,9 +220,10 @@ class PrunedReference:
         return self._top(scores, keep, left)
 
     def _pyramid_drop(self, pruning, stage, keep, state, places, left, layer) -> np.ndarray:
-        q, k, _ = self._heads(layer, state.hidden, state.positions)
-        weights = _attention(q[:, -1:], k, torch.tensor([len(state.rows) - 1]))
-        return self._top(weights[:, 0, places].mean(dim=0), keep, left)
+        q, k, v = self._heads(layer, state.hidden, state.positions)
+        k, _ = self._behind(layer.self_attn.layer_idx, k, v)
+        weights = _attention(q[:, -1:], k, torch.tensor([k.shape[1] - 1]))
+        return self._top(weights[:, 0, self._known + places].mean(dim=0), keep, left)
 
     def _btp(self, pruning, stage, keep, state, places, left, layer) -> np.ndarray:
         attention = state.weights[:, -1, places].mean(dim=0)

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from agentserve.core.pruning import Eviction, Pruning, stage_layers
+from agentserve.engine.eviction.outcome import KEY
 
 from ..eviction.sessions import slots_in_use
 from ..items.asking import Worker, answer_of
-from .asking import DEPTH, ROUNDING, Asked, ask, open_prompts
-from .prompts import Prompt
+from .asking import DEPTH, ROUNDING, Asked, ask
+from .prompts import Prompt, laid_out, open_prompts
 from .reference import Expected, PrunedReference, merge
 
 pytestmark = pytest.mark.timeout(900)
 
-FAR = 0.02
+FAR = 0.01
 """KV that is merged, or of other tokens; most are ten times as far."""
 FASTV = Pruning(method="fastv", ratio=0.4)
 NEXT = "<|im_end|>\n<|im_start|>user\nand now press close<|im_end|>\n<|im_start|>assistant\n"
@@ -120,40 +121,26 @@ def check_continued(
 ) -> None:
     """The next prompt finds all that is left, as it was, or merged."""
     answer, text = one.answer.ids, worker.ids(NEXT)
-    ids, urls = prompt.continued(one.outcome, [*answer, *text])
-    answered = worker.post(ids, urls).raise_for_status().json()
-    following = answer_of(answered)
+    following = laid_out(worker, [*prompt.ids, *answer, *text], prompt.left(one.outcome))
+    answered = worker.post(following.ids, following.sent()).raise_for_status().json()
+    later = answer_of(answered)
     candidates = np.concatenate(prompt.open)
-    dropped = np.delete(candidates, kept)
-    rows = np.setdiff1d(np.arange(len(prompt.layout.ids)), dropped)
-    assert following.cached == len(rows) + len(answer) - 1
-    assert not answered["meta_info"]["agentserve"]["rebuilt"]
+    rows = np.setdiff1d(np.arange(len(prompt.layout.ids)), np.delete(candidates, kept))
+    assert later.cached == len(rows) + len(answer) - 1
+    assert not answered["meta_info"][KEY]["rebuilt"]
+    first = prompt.layout.next_position + len(answer) - 1
 
-    def logprobs() -> float:
-        first = prompt.layout.next_position + len(answer) - 1
-        return following.error(
-            reference.go_on(expected, rows, [answer[-1], *text], first, following.ids)
-        )
+    def error(rows: np.ndarray) -> float:
+        new = [answer[-1], *text]
+        return later.error(reference.go_on(expected, rows, new, first, later.ids))
 
     leaving = candidates[np.setdiff1d(expected.left, kept)]
+    if len(leaving) > 3:
+        assert error(expected.rows) > FAR  # as if nothing had left
     if eviction.method == "look_m" and len(leaving):
-        assert logprobs() > FAR
+        assert error(rows) > FAR
         merge(expected, leaving, candidates[kept])
-    assert logprobs() < ROUNDING
-
-
-def test_the_reference_tells_other_keep_sets_apart(
-    worker: Worker, pruned_reference: PrunedReference
-):
-    (prompt,) = open_prompts(worker, 1, first=500)
-    one = ask(worker, prompt, eviction=EVICTIONS["attention"])
-    expected = reference_of(pruned_reference, prompt, None, 8, one)
-    kept = chosen_of(prompt, one)
-    others = (kept + 1) % sum(map(len, prompt.open))
-    with pytest.raises(AssertionError):
-        check_continued(
-            worker, pruned_reference, prompt, one, expected, np.unique(others), EVICTIONS["vtw"]
-        )
+    assert error(rows) < ROUNDING
 
 
 def test_everything_may_stay(worker: Worker):

@@ -9,11 +9,12 @@ import pytest
 from agentserve.core.pruning import Pruning
 
 from ..items.asking import Worker
-from .asking import SETTINGS, Judge, Logged, ask, ask_together, open_prompts
+from .asking import SETTINGS, Judge, Logged, ask, ask_together
+from .prompts import open_prompts
 
 pytestmark = pytest.mark.timeout(900)
 
-FEW, MANY = 8, 60
+FEW, MANY = 6, 50
 COUNTS = [FEW, pytest.param(MANY, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 
 

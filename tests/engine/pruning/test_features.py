@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agentserve.core.pruning import METHODS, Pruning
+from agentserve.core.pruning import METHODS, Pruning, kept_count
 from agentserve.engine.pruning.features import choose_features
-from agentserve.vision.pruning import kept_count
 
 ALL = [name for name, method in METHODS.items() if method.where == "features"]
 

@@ -1,22 +1,21 @@
-"""Slots of dropped tokens: free at once, taken by others, counted exactly however a request ends."""
+"""Slots of dropped tokens: free at once, taken by others, counted however a request ends."""
 
 from __future__ import annotations
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from agentserve.core.pruning import Pruning
+from agentserve.core.pruning import Eviction, Pruning
 from agentserve.engine.eviction.outcome import KEY
 
 from ..eviction.sessions import slots_in_use
 from ..items.asking import Worker
-from .asking import SETTINGS, Logged, ask, open_prompts
+from .asking import BLOCKER, SETTINGS, Logged, ask, ask_behind, ask_together
 from .conftest import POOL
-from .prompts import Prompt, large_prompt, random_prompt
+from .prompts import Prompt, large_prompt, open_prompts, random_prompt
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -46,21 +45,10 @@ def test_another_request_takes_them(wide: Logged):
     first, second = large_prompt(worker, 1, 800), large_prompt(worker, 2, 600)
     assert len(first.layout.ids) + len(second.layout.ids) > POOL
 
-    def metas(pruning: Pruning | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        worker.flush()
-        with ThreadPoolExecutor() as pool:
-            asked = [body(worker, first, pruning, 60), body(worker, second, None, 4)]
-            running = pool.submit(worker.client.post, "/generate", json=asked[0])
-            time.sleep(0.3)  # it is there first
-            later = worker.client.post("/generate", json=asked[1]).raise_for_status().json()
-            earlier = running.result().raise_for_status().json()
-        assert [each["meta_info"]["num_retractions"] for each in (earlier, later)] == [0, 0]
-        return earlier["meta_info"], later["meta_info"]
-
-    earlier, later = metas(HALF)
+    earlier, later = ask_behind(worker, (first, HALF), second, 60)
     assert earlier[KEY]["pruned"] == 400
     assert later["request_finished_ts"] < earlier["request_finished_ts"]
-    earlier, later = metas(None)
+    earlier, later = ask_behind(worker, (first, None), second, 60)
     assert later["prefill_finished_time"] > earlier["request_finished_ts"]
 
 
@@ -70,6 +58,31 @@ def test_what_is_left_and_the_answer_are_stored(worker: Worker):
         left = len(prompt.layout.ids) - one.outcome["pruned"]
         assert slots_in_use(worker.client) == left + len(one.answer.ids) - 1
         assert one.outcome["freed"] == 0
+
+
+def test_an_answer_of_one_token(worker: Worker):
+    for eviction in (None, Eviction(method="attention", keep=0.2)):
+        (prompt,) = open_prompts(worker, 1)
+        worker.flush()
+        one = {"max_new_tokens": 1}
+        response = worker.post(prompt.ids, prompt.sent(HALF, eviction), sampling_params=one)
+        outcome = response.raise_for_status().json()["meta_info"][KEY]
+        kept = sum(map(len, prompt.kept(outcome)))
+        assert outcome["pruned"] + outcome["freed"] == sum(map(len, prompt.open)) - kept
+        left = len(prompt.layout.ids) - outcome["pruned"] - outcome["freed"]
+        assert slots_in_use(worker.client) == left
+
+
+def test_the_same_prompt_twice_at_once_is_stored_once(wide: Logged):
+    for prompt in open_prompts(wide.worker, 3):
+        with wide.batches() as batches:
+            one, other = ask_together(wide.worker, [(prompt, HALF), (prompt, HALF)])
+        assert any(batch["new-seq"] == 2 for batch in batches)
+        assert one.answer.ids == other.answer.ids
+        assert one.outcome["keeps"] == other.outcome["keeps"]
+        left = len(prompt.layout.ids) - one.outcome["pruned"] + len(one.answer.ids) - 1
+        blocked = len(wide.worker.ids(BLOCKER)) + len(one.answer.ids) - 1
+        assert slots_in_use(wide.worker.client) == left + blocked
 
 
 def test_a_stream_tells_with_its_last_chunk(worker: Worker):

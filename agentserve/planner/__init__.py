@@ -1,0 +1,1 @@
+"""Reckoning what settings cost before anything runs. Pure: no torch, no model."""
