@@ -1,6 +1,6 @@
 """Every private name of SGLang that agentserve uses, in one place, with the signature it must have.
 
-Only this file, compat_items and compat_eviction import sglang. SGLang promises none of these names,
+Only this file and its siblings compat_* import sglang. SGLang promises none of these names,
 so they are checked before they are used; a release that changed one is refused with a line that
 names it.
 """
@@ -59,6 +59,7 @@ _TREE = "sglang.srt.mem_cache.unified_radix_cache.UnifiedRadixCache"
 _RUST = "sglang.srt.mem_cache.rust_tree_core.adapter.RustUnifiedTreeCore"
 _PYTHON = "sglang.srt.mem_cache.unified_cache.unified_tree_core.UnifiedTreeCore"
 _SLOTS = "sglang.srt.mem_cache.allocator.token.TokenToKVPoolAllocator"
+_RESIDUAL = "sglang.srt.layers.layer_boundary.residual.batch"
 _QWEN_VL = "sglang.srt.multimodal.processors.qwen_vl.QwenVLImageProcessor"
 
 NAMES: tuple[Name, ...] = (
@@ -129,12 +130,44 @@ NAMES: tuple[Name, ...] = (
         "sglang.srt.mem_cache.radix_cache.RadixKey",
         "(token_ids, extra_key=None, is_bigram=False, limit=None, cache_salt=None)",
     ),
+    *(
+        Name(f"{_RESIDUAL}.{function}", signature)
+        for function, signature in (
+            ("start", "(forward_batch)"),
+            ("complete_output", "(hidden_states, forward_batch)"),
+            ("export_replay_handoff", "(hidden_states, forward_batch)"),
+            ("import_replay_handoff", "(handoff, forward_batch, *, update_context=None)"),
+            (
+                "final_norm",
+                "(hidden_states, forward_batch, layernorm, capture=None, *, finalize_norm=None,"
+                " skip_empty=False, **read_kwargs)",
+            ),
+        )
+    ),
+    Name(
+        "sglang.srt.mem_cache.kv_index_translator.KVIndexTranslator.own_plan",
+        "(self, forward_batch, *, runner_slots=False)",
+    ),
+    Name("sglang.srt.mem_cache.kv_loc_plan.KVLocPlan.bind", "(self, batch, reader, *, cols=None)"),
+    Name("sglang.srt.model_executor.forward_context.get_attn_backend", "()"),
+    Name(
+        "sglang.srt.mem_cache.memory_pool.KVWriteLoc",
+        "(loc, swa_loc=None, full_loc=None, physical=False)",
+    ),
+    Name(
+        "sglang.srt.mem_cache.memory_pool.MHATokenToKVPool.set_kv_buffer",
+        "(self, layer, loc_info, cache_k, cache_v, k_scale=None, v_scale=None,"
+        " layer_id_override=None, dcp_kv_mask=None)",
+    ),
+    Name("sglang.srt.mem_cache.memory_pool.MHATokenToKVPool.get_key_buffer", "(self, layer_id)"),
+    Name("sglang.srt.mem_cache.memory_pool.ReqToTokenPool.write", "(self, indices, values)"),
     Name("sglang.srt.mem_cache.common.release_kv_cache", "(req, tree_cache, *, checkpoint)"),
     Name("sglang.srt.runtime_context.get_memory", "()"),
     Name("sglang.srt.runtime_context.get_spec", "()"),
     Name("sglang.srt.runtime_context.get_disagg", "()"),
     Name("sglang.srt.runtime_context.get_model", "()"),
-    Name("sglang.srt.runtime_context.get_schedule", "()", server_only=True),
+    Name("sglang.srt.runtime_context.get_parallel", "()"),
+    Name("sglang.srt.runtime_context.get_schedule", "()"),
     Name("sglang.srt.runtime_context.get_device", "()", server_only=True),
 )
 

@@ -25,11 +25,6 @@ class Pools:
         """[slots, kv heads, head size]"""
         return self.runner.token_to_kv_pool.get_key_buffer(layer)
 
-    def buffers(self) -> tuple[list[Tensor], list[Tensor]]:
-        """K and V of every layer, each [slots, kv heads, head size]."""
-        pool = self.runner.token_to_kv_pool
-        return pool.k_buffer, pool.v_buffer
-
     def slots(self, request: Any, length: int) -> Tensor:
         """The slots of the request's first tokens, int32 [length]; a view."""
         return self.runner.req_to_token_pool.req_to_token[request.kv.req_pool_idx, :length]
@@ -263,11 +258,6 @@ class Stack:
         return self._residual.final_norm(
             self._hidden, self._batch, self._model.norm, skip_empty=True
         )
-
-
-def is_plain(model: Any, pp_proxy_tensors: Any) -> bool:
-    """Whether a forward of the model is nothing but its layers, first to last."""
-    return pp_proxy_tensors is None and not model.layers_to_capture
 
 
 def embed(model: Any, input_ids: Tensor) -> Tensor:

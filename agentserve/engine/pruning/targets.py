@@ -1,8 +1,8 @@
 """Which requests of a batch are pruned, and what came of it. Pure, but for the tensors.
 
-a request's rows in the batch      │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
-its prompt         │ cached prefix │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
-                   0            prefix         candidates         ▲    candidates   ▲ the end
+    the prompt        │ cached │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
+    the request's rows         │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
+                               prefix    candidates          candidates  voices
 """
 
 from __future__ import annotations
@@ -40,10 +40,6 @@ class Chosen:
     scores: Tensor | None = None  # float32 [n]: what an eviction goes by
     slots: Tensor | None = None  # int32: of the tokens that are gone
 
-    def by_item(self, change: Change) -> list[np.ndarray]:
-        """For each open item the indices of its tokens that are left. Waits for the device."""
-        return split(self.kept.cpu().numpy(), change)
-
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -76,15 +72,6 @@ class Target:
         """Of each candidate which open item it is of, int64."""
         sizes = [len(item.tokens) for item in self.change.open]
         return np.repeat(np.arange(len(sizes)), sizes)
-
-    def left(self, chosen: Chosen) -> np.ndarray:
-        """Which tokens of the prompt are left, int64, ascending. Waits for the device."""
-        return np.delete(np.arange(self.change.length), self.gone(chosen))
-
-    def gone(self, chosen: Chosen) -> np.ndarray:
-        """Which tokens of the prompt are gone, int64, ascending. Waits for the device."""
-        candidates = self.candidates + self.extent.prefix
-        return np.delete(candidates, chosen.kept.cpu().numpy())
 
     @property
     def voices(self) -> int:

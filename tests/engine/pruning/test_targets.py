@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from agentserve.engine.pruning.targets import Chosen, Extent, Target, budget, obstacle, split
+from agentserve.engine.pruning.targets import Extent, Target, budget, obstacle, split
 
 from .changes import change_with, open_item
 
@@ -25,14 +24,6 @@ def test_candidates_are_rows_of_the_batch(prefix: int):
     assert (one.candidates + prefix).tolist() == places
     assert one.groups.tolist() == [0] * 6 + [1] * 3
     assert one.voices == 5
-
-
-def test_what_is_left_and_what_is_gone():
-    chosen = Chosen(torch.tensor([0, 5, 7]))
-    one = target(3)
-    assert one.gone(chosen).tolist() == [4, 5, 6, 7, 12, 14]
-    assert sorted([*one.left(chosen), *one.gone(chosen)]) == list(range(20))
-    assert [part.tolist() for part in chosen.by_item(CHANGE)] == [[0, 5], [1]]
 
 
 def test_split():
