@@ -1,32 +1,39 @@
-"""One session of a tape under one policy: planned as the router plans, sent as a program host
-sends, measured at the worker."""
+"""One session of a tape: planned as the router plans, run as a program host runs it, measured at
+the worker."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
+from sglang.lang.interpreter import ProgramState
+from sglang.lang.ir import SglSamplingParams
+
+from agentserve.bench.calls import Call, Calls
+from agentserve.bench.scripts import Script
 from agentserve.bench.tape import Tape
 from agentserve.bench.worker import BenchWorker
 from agentserve.core.blobs import sha256_of
-from agentserve.core.item_urls import item_url
 from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Plan, Sha256, VisualItem, num_tokens
 from agentserve.core.sessions import ScreenPolicy
+from agentserve.lang.backend import SessionBackend
+from agentserve.lang.executor import SessionExecutor
+from agentserve.lang.expressions import ACTION_TOKENS, ScreenView
 from agentserve.lang.prompt import Prompt
 from agentserve.vision.cells import CutScreen, as_pixels, cut
 from agentserve.vision.layouts import Layout
 from agentserve.vision.mosaic import Held, Limits, MosaicSettings, held_after, plan_mosaic
-from agentserve.vision.policies import check_policy, parse_policy, plan_prompt
-
-ANSWER_TOKENS = 8
-SPARE_TOKENS = 64
-"""Of the context, for roles and markers around a turn's text."""
+from agentserve.vision.policies import check_policy, check_thinning, parse_policy, plan_prompt
+from agentserve.vision.settle import covered_mask
+from agentserve.vision.thinning import Wishes
 
 
 class TurnFigures(Wire):
-    """What a turn cost. All are tokens unless said otherwise."""
+    """What a turn cost, by its first call, which brings the screen. All are tokens unless said
+    otherwise."""
 
     prompt: int
     cached: int
@@ -38,13 +45,22 @@ class TurnFigures(Wire):
     """What the next prompt begins with."""
     visual_held: int
     """Of it, visual tokens."""
+    sent: int
+    """Visual tokens of what the turn showed anew, those that a pruning took included."""
+    kept: int
+    """Of these, held."""
     shared: int
     """Of the new screen, in static cells of the surface."""
     shared_cached: int
     """Of these, found in the cache."""
     freed: int
+    """KV slots that the eviction after the answer freed."""
     encoded: int | None
     """Pictures that the vision encoder saw in this turn; None when the worker does not tell."""
+    flops: int | None
+    """That the language model took for the prompt; None when the worker does not tell."""
+    unchosen: str | None
+    """Why a pruning, or an eviction by attention, was not done."""
     ttft_ms: float
     move: str | None
 
@@ -54,11 +70,11 @@ class TurnFigures(Wire):
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Lengths of the text around the screens, in tokens."""
+class Played:
+    """A turn that was played."""
 
-    system: int = 800
-    turn: int = 120
+    figures: TurnFigures
+    calls: Sequence[Call]
 
 
 class SessionPlayer:
@@ -70,71 +86,89 @@ class SessionPlayer:
         screens: ScreenPolicy,
         tape: Tape,
         owner: str,
-        texts: Texts,
+        script: Script,
         layout: Layout,
     ) -> None:
         """Raises InvalidRequest when the worker's model cannot run the policy."""
         self._worker = worker
         self._policy = parse_policy(screens.policy)
         self._cell = check_policy(self._policy, worker.family, screens.cell)
+        self._compression = screens.compression
+        check_thinning(self._policy, self._compression, worker.family, worker.report.layers)
         grid = worker.family.grid
         self._settings = MosaicSettings(grid, screens.positions, screens.vision_context)
         self._tape = tape
         self._owner = owner
-        self._texts = texts
+        self._script = script
         self._layout = layout
         self._held = Held()
         self._blobs: dict[Sha256, str] = {}
 
-    def turn(self, number: int) -> TurnFigures:
-        """Play the tape's turn ``number``; turns are played in order, from 0."""
-        image = self._tape.screens[number]
-        plan, screen = self._plan(image, number)
+    def turn(self, number: int, forced: Sequence[Call] = ()) -> Played:
+        """Play the tape's turn ``number``; turns are played in order, from 0. ``forced``: calls
+        with whose answers the session goes on, whatever the model says."""
+        plan, screen = self._plan(number)
         prompt = Prompt(
             plan.prior,
             self._worker.tokenizer,
             self._worker.family,
             mosaic_of=self._owner if self._policy.mosaic else None,
+            compression=self._compression,
         )
-        self._write_before(prompt, number)
-        before = num_tokens([*plan.prior, *prompt.pieces()]) + 1  # the begin marker of the screen
-        self._write_turn(prompt, plan, number)
-        sent = prompt.call_input()
-        urls = [self._blobs[blob] for blob in sent.blobs]
-        if sent.metas is not None:
-            urls = list(map(item_url, sent.metas, urls))
-        answer = self._worker.generate(sent.ids, urls, ANSWER_TOKENS)
-        prompt.generated(answer.ids, self._worker.tokenizer.decode(answer.ids))
-        pieces = prompt.pieces()
+        made, pieces = self._run(prompt, plan, number, forced)
         if screen is None:
             self._held = Held(pieces=[*plan.prior, *pieces])
         else:
             grid = self._worker.family.grid
             self._held = held_after(plan, pieces, self._held, screen, number, grid)
+        return Played(self._figures(plan, pieces, number, made[0]), made)
+
+    def _run(
+        self, prompt: Prompt, plan: Plan, number: int, forced: Sequence[Call]
+    ) -> tuple[list[Call], list[Piece]]:
+        """Let the script write the turn: its calls, and what it adds to the session."""
+        calls = Calls(self._worker, forced)
+        backend = SessionBackend(calls, prompt, self._blobs, ACTION_TOKENS)
+        executor = SessionExecutor(backend, prompt)
+        items = tuple(plan.screen)
+        view = ScreenView(space=self._tape.space, items=items, turn=number)
+        self._script.write(ProgramState(executor), view)
+        made, pieces = list(calls.made), prompt.pieces()
+        if forced and made[-1].ids != forced[-1].ids:
+            # What another session said has to be computed. It costs this call, not the next turn.
+            backend.generate(executor, SglSamplingParams(max_new_tokens=1, temperature=0))
+        return made, pieces
+
+    def _figures(self, plan: Plan, pieces: Sequence[Piece], number: int, call: Call) -> TurnFigures:
+        grid = self._worker.family.grid
+        held = list(self._held.pieces)
+        prompt, cached = call.meta["prompt_tokens"], call.meta["cached_tokens"]
+        before = takewhile(lambda piece: not isinstance(piece, VisualItem), pieces)
+        begin = num_tokens([*plan.prior, *before]) + 1  # the begin marker of the screen
+        shared = sum(item.tokens for item in plan.screen if item.shared)
+        sources = call.outcome.get("sources")
         return TurnFigures(
-            prompt=answer.prompt_tokens,
-            cached=answer.cached_tokens,
+            prompt=prompt,
+            cached=cached,
             expected=num_tokens(plan.prior) if plan.move is None else 0,
             visual=plan.visual_tokens,
-            held=num_tokens(list(self._held.pieces)),
-            visual_held=_visual(self._held.pieces),
-            shared=(shared := sum(item.tokens for item in plan.screen if item.shared)),
-            shared_cached=max(0, min(shared, answer.cached_tokens - before)),
-            freed=answer.freed,
-            encoded=answer.encoded,
-            ttft_ms=answer.ttft_ms,
+            held=num_tokens(held),
+            visual_held=_visual(held),
+            sent=sum(int(covered_mask(item, grid).sum()) for item in plan.screen),
+            kept=_visual([p for p in held if isinstance(p, VisualItem) and p.turn == number]),
+            shared=shared,
+            shared_cached=max(0, min(shared, cached - begin)),
+            freed=call.outcome.get("freed", 0),
+            encoded=None if sources is None else sources.count("encoder"),
+            flops=call.outcome.get("prefill_flops"),
+            unchosen=call.outcome.get("unchosen"),
+            ttft_ms=call.ttft_ms,
             move=plan.move,
         )
 
-    def _plan(self, image: bytes, number: int) -> tuple[Plan, CutScreen | None]:
-        space = self._tape.space
-        budget = (
-            self._worker.report.context_length
-            - self._texts.turn
-            - (self._texts.system if number == 0 else 0)
-            - ANSWER_TOKENS
-            - SPARE_TOKENS
-        )
+    def _plan(self, number: int) -> tuple[Plan, CutScreen | None]:
+        space, image = self._tape.space, self._tape.screens[number]
+        budget = self._worker.report.context_length - self._script.tokens(number)
         blob = sha256_of(image)
         if self._cell is None:
             self._blobs[blob] = base64.b64encode(image).decode()
@@ -142,26 +176,13 @@ class SessionPlayer:
             return plan_prompt(self._policy, self._held.pieces, [item], budget), None
         screen = cut(as_pixels(image), self._cell)
         limits = Limits(tokens=budget, positions=budget)
-        planned = plan_mosaic(self._settings, self._held, screen, number, limits, self._layout)
+        wishes = Wishes(self._compression, aimed=self._tape.aimed(number))
+        planned = plan_mosaic(
+            self._settings, self._held, screen, number, limits, self._layout, wishes
+        )
         for name, png in planned.pictures.items():
             self._blobs[name] = base64.b64encode(png).decode()
         return planned.plan, screen
-
-    def _write_before(self, prompt: Prompt, number: int) -> None:
-        if number == 0:
-            prompt.begin_message("system")
-            prompt.text(self._worker.text_of(self._texts.system, "system"))
-            prompt.end_message()
-        prompt.begin_message("user")
-
-    def _write_turn(self, prompt: Prompt, plan: Plan, number: int) -> None:
-        prompt.screen(tuple(plan.screen))
-        text = self._worker.text_of(self._texts.turn, f"{self._owner} {number}")
-        prompt.text(text)
-        prompt.end_message()
-        prompt.begin_message("assistant")
-        if self._tape.texts is not None:
-            prompt.text(self._tape.texts[number])
 
 
 def _visual(pieces: Sequence[Piece]) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
-from agentserve.bench.player import SessionPlayer, Texts, TurnFigures
+from agentserve.bench.player import SessionPlayer, TurnFigures
+from agentserve.bench.scripts import Filler, Texts
 from agentserve.bench.tape import Tape
 from agentserve.bench.worker import BenchWorker
 from agentserve.core.model import Wire
@@ -97,7 +98,7 @@ def measure(
     return PoliciesReport(
         tape=tape.name,
         screen=str(tape.space.model),
-        model=worker.report.served_model_name.rpartition("/")[2],
+        model=worker.model,
         device=worker.report.device,
         cell=policies[0].cell,
         commit=commit,
@@ -119,10 +120,11 @@ def _policy(
     sessions: list[list[TurnFigures]] = []
     for number in range(SESSIONS):
         owner = f"bench-{screens.policy}-{number}"
-        player = SessionPlayer(worker, screens, tape, owner, texts, layout)
+        script = Filler(worker, texts, owner, tape.texts)
+        player = SessionPlayer(worker, screens, tape, owner, script, layout)
         turns = []
         for turn in range(len(tape.screens)):
-            turns.append(player.turn(turn))
+            turns.append(player.turn(turn).figures)
             progress()
         sessions.append(turns)
     once, again = map(_summary, sessions)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from PIL import Image
 
+from agentserve.core.actions import points
 from agentserve.core.config import MIB
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import ScreenSpace, Size, screen_space
-from agentserve.replay import read_recording
+from agentserve.replay import Recording, StepLine, read_recording
 from agentserve.vision.screenshots import open_screenshot
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -27,8 +28,24 @@ class Tape:
     screens: tuple[bytes, ...]
     """Files of one size, in the order of the turns."""
     space: ScreenSpace
-    texts: tuple[str, ...] | None = None
-    """What the model wrote at each turn. None: nobody knows, a filler takes its place."""
+    recording: Recording | None = None
+    """That it is of. None: of screenshots alone."""
+
+    @property
+    def steps(self) -> Sequence[StepLine]:
+        """Of the recording, those of the screens."""
+        return self.recording.steps[: len(self.screens)] if self.recording else ()
+
+    @property
+    def texts(self) -> tuple[str, ...] | None:
+        """What the model wrote at each turn. None: nobody knows."""
+        return tuple(step.result.text for step in self.steps) if self.recording else None
+
+    def aimed(self, turn: int) -> list[tuple[int, int]]:
+        """(x, y) in model px that the action before the turn aimed at."""
+        if not turn or not self.recording:
+            return []
+        return points(self.steps[turn - 1].result.model_action)
 
 
 def read_tapes(
@@ -71,10 +88,10 @@ def _recording(path: Path, grid: int, most: int | None) -> Tape:
     steps = recording.steps[:most]
     if not steps:
         raise InvalidRequest(f"the recording {path} has no steps")
-    of = recording.meta.session.space
+    of = recording.meta.space
     space = screen_space(of.css, of.scale, grid)
     screens = tuple(recording.screenshot(step.screenshot) for step in steps)
-    return Tape(path.name, _checked(screens, space), space, tuple(s.result.text for s in steps))
+    return Tape(path.name, _checked(screens, space), space, recording)
 
 
 def _checked(screens: tuple[bytes, ...], space: ScreenSpace) -> tuple[bytes, ...]:

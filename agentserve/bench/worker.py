@@ -7,6 +7,7 @@ import json
 import random
 import time
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +19,17 @@ from agentserve.core.workers import WorkerReport
 from agentserve.lang.tokenizer import SessionTokenizer
 
 TIMEOUT_S = 600.0
+FLUSH_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One answer."""
+class Scheduling:
+    """How a worker computes long prompts."""
 
-    ids: list[int]
-    prompt_tokens: int
-    cached_tokens: int
-    ttft_ms: float
-    freed: int
-    """KV slots that the eviction after the answer freed."""
-    encoded: int | None
-    """Pictures that the vision encoder saw for it; None when the worker does not tell."""
+    chunk: int
+    """Most tokens of prompts in a batch; 0 or less: no limit."""
+    mixed: bool
+    """Whether such a batch has the next tokens of running streams as well."""
 
 
 class BenchWorker:
@@ -45,51 +43,46 @@ class BenchWorker:
         self.tokenizer = SessionTokenizer(self._get("/agentserve/tokenizer"))
         self.family: Family = family_of(self.report.architecture)
 
+    @property
+    def model(self) -> str:
+        """The model's name, without the folder that it lies in."""
+        return self.report.served_model_name.rpartition("/")[2]
+
     def close(self) -> None:
         self._http.close()
 
     def flush(self) -> None:
-        """Empty the prefix cache, so that each policy begins cold."""
-        self._answer(self._http.post("/flush_cache"))
+        """Empty the prefix cache, so that what comes begins cold."""
+        # right behind an answer its request may still count as running
+        self._answer(self._http.post("/flush_cache", params={"timeout": FLUSH_TIMEOUT_S}))
 
-    def generate(self, ids: list[int], images: list[str], new_tokens: int) -> Measured:
-        """Greedy; an answer ends at ``new_tokens`` or before a special token."""
-        body: dict[str, Any] = {
-            "input_ids": ids,
-            "stream": True,
-            "sampling_params": {
-                # the last token's KV is never computed: one more, and all that counts is cached
-                "max_new_tokens": new_tokens + 1,
-                "temperature": 0,
-                "stop_token_ids": sorted(self.tokenizer.special_ids),
-            },
-        }
-        if images:
-            body["image_data"] = images
-        first, last = 0.0, None
+    def generate(self, body: dict[str, Any]) -> tuple[dict[str, Any], float]:
+        """``POST /generate`` with one prompt: the answer, and the ms to its first token.
+
+        Raises WorkerLost when the worker breaks off, WorkerRefused when it says no.
+        """
         begun = time.perf_counter()
-        with self._http.stream("POST", "/generate", json=body) as response:
+        first, last = 0.0, None
+        for at, event in self.stream(body):
+            first, last = first or at, event
+        if last is None or "meta_info" not in last:
+            raise WorkerLost(f"the worker at {self.url} broke off: {last}")
+        return last, (first - begun) * 1000
+
+    def stream(self, body: dict[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
+        """The same as it comes: when (``time.perf_counter``) and what. Whoever stops to iterate
+        and closes it aborts the request."""
+        with self._http.stream("POST", "/generate", json=body | {"stream": True}) as response:
             if not response.is_success:
                 response.read()
                 self._answer(response)
             for line in response.iter_lines():
                 if line.startswith("data: {"):
-                    first = first or time.perf_counter() - begun
-                    last = json.loads(line.removeprefix("data: "))
-        if last is None or "meta_info" not in last:
-            raise WorkerLost(f"the worker at {self.url} broke off: {last}")
-        meta = last["meta_info"]
-        of_cache = meta.get("agentserve") or {}
-        sources = of_cache.get("sources")
-        kept = [token for token in last["output_ids"] if token not in self.tokenizer.special_ids]
-        return Measured(
-            ids=kept[:new_tokens],
-            prompt_tokens=meta["prompt_tokens"],
-            cached_tokens=meta["cached_tokens"],
-            ttft_ms=first * 1000,
-            freed=of_cache.get("freed", 0),
-            encoded=None if sources is None else sources.count("encoder"),
-        )
+                    yield time.perf_counter(), json.loads(line.removeprefix("data: "))
+
+    def scheduling(self) -> Scheduling:
+        info = json.loads(self._get("/server_info"))
+        return Scheduling(info["chunked_prefill_size"], info["enable_mixed_chunk"])
 
     def text_of(self, tokens: int, seed: str) -> str:
         """A text of about so many tokens, and another one for another seed."""

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentserve.cli import bench_gap, bench_pruning
+from agentserve.cli.bench_run import (
+    ModelOption,
+    Stage,
+    TurnsOption,
+    UrlOption,
+    bench_worker,
+    check_plot,
+)
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.cli.screens import DEFAULT, Cell, Context, PositionsOption
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
-    from agentserve.bench.player import Texts
     from agentserve.bench.policies import PoliciesReport
+    from agentserve.bench.scripts import Texts
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the product claims.")
-FORMATS = (".png", ".svg", ".pdf")
+app.command("pruning")(bench_pruning.pruning)
+app.command("gap")(bench_gap.gap)
 
 
 @app.command()
@@ -39,15 +46,11 @@ def policies(
     cell: Cell = None,
     positions: PositionsOption = DEFAULT.positions,
     vision_context: Context = "cell",
-    url: Annotated[str | None, typer.Option(help="Use this running worker and start none.")] = None,
-    model: Annotated[
-        str, typer.Option(help="Path or name of a model; `nano` is the bundled one.")
-    ] = "nano",
+    url: UrlOption = None,
+    model: ModelOption = "nano",
     system_tokens: Annotated[int, typer.Option(min=0, help="Tokens of system text.")] = 800,
     turn_tokens: Annotated[int, typer.Option(min=0, help="Tokens of text a turn.")] = 120,
-    turns: Annotated[
-        int | None, typer.Option(min=1, help="Most turns of each. (default: all)")
-    ] = None,
+    turns: TurnsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the turns into this file (.png, .svg or .pdf).")
@@ -59,9 +62,9 @@ def policies(
     the same surface shows what is shared. A mosaic's layout is what two earlier sessions would have
     taught.
     """
-    from agentserve.bench.player import Texts
+    from agentserve.bench.scripts import Texts
 
-    _check_plot(plot)
+    check_plot(plot)
     chosen = [
         ScreenPolicy(
             policy=name.strip(), cell=cell, positions=positions, vision_context=vision_context
@@ -105,75 +108,20 @@ async def _policies(
     model: str,
     turns: int | None,
 ) -> list[PoliciesReport]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
     from agentserve.bench.policies import SESSIONS, measure
     from agentserve.bench.tape import read_tapes
-    from agentserve.bench.worker import BenchWorker
     from agentserve.nano.evaluate.provenance import commit
 
-    stopped = threading.Event()
-    async with _worker(url, model) as worker_url:
-        worker = await asyncio.to_thread(BenchWorker, worker_url)
-        try:
-            tapes = read_tapes(folders, recordings, worker.family.grid, turns)
-            reports = []
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-            with Progress(
-                *columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal
-            ) as bar:
-                for tape in tapes:
-                    total = len(tape.screens) * len(chosen) * SESSIONS
-                    task = bar.add_task(tape.name, total=total)
-
-                    def played(task: TaskID = task) -> None:
-                        if stopped.is_set():
-                            raise KeyboardInterrupt
-                        bar.advance(task)
-
-                    reports.append(
-                        await asyncio.to_thread(
-                            measure, worker, tape, chosen, texts, commit(), played
-                        )
-                    )
-            return reports
-        finally:
-            stopped.set()  # a thread cannot be cancelled: it ends with its turn
-            worker.close()
-
-
-@asynccontextmanager
-async def _worker(url: str | None, model: str) -> AsyncIterator[str]:
-    from agentserve.cli.stack import StackOptions, local_worker
-
-    if url is not None:
-        yield url
-        return
-    async with local_worker(StackOptions(model=model), lambda text: err.print(text)) as started:
-        yield started
-
-
-def _check_plot(plot: Path | None) -> None:
-    """What would be a pity to find out at the end."""
-    if plot is None:
-        return
-    if plot.suffix not in FORMATS:
-        raise InvalidRequest(f"--plot {plot}: the name must end in {', '.join(FORMATS)}")
-    if not plot.parent.is_dir():
-        raise InvalidRequest(f"--plot: there is no folder {plot.parent}")
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        raise InvalidRequest(
-            "--plot needs matplotlib", hint='pip install "agentserve[plot]"'
-        ) from None
+    async with bench_worker(url, model) as worker:
+        tapes = read_tapes(folders, recordings, worker.family.grid, turns)
+        reports = []
+        with Stage() as stage:
+            for tape in tapes:
+                played = stage.task(tape.name, len(tape.screens) * len(chosen) * SESSIONS)
+                reports.append(
+                    await asyncio.to_thread(measure, worker, tape, chosen, texts, commit(), played)
+                )
+        return reports
 
 
 def _tell(report: PoliciesReport) -> None:

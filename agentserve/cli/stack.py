@@ -39,6 +39,8 @@ class StackOptions:
     """None: cuda where there is a GPU, else cpu."""
     router_port: int = 0
     """0: any free port."""
+    worker_arguments: tuple[str, ...] = ()
+    """Further arguments of ``agentserve worker``."""
     programs: tuple[Path, ...] = ()
     data: Path | None = None
     """Folder of the router's data and all logs; None: a temporary one."""
@@ -217,7 +219,8 @@ async def _answers(http: httpx.AsyncClient, url: str) -> bool:
 
 def _worker_arguments(options: StackOptions, port: int) -> list[str]:
     device = ["--device", options.device] if options.device else []
-    return ["worker", "--model", options.model, "--port", str(port), *device]
+    model = ["--model", options.model, "--port", str(port)]
+    return ["worker", *model, *device, *options.worker_arguments]
 
 
 def _router_arguments(options: StackOptions, stack: Stack) -> list[str]:

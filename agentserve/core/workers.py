@@ -30,8 +30,8 @@ class WorkerReport(Wire):
     max_total_tokens: int
     """Slots of the KV pool, in tokens."""
     page_size: int
-    layers: int
-    """Of the language model."""
+    layers: int = 0
+    """Of the language model. 0: not told, in recordings of earlier releases."""
     device: str
     tokenizer_sha256: Sha256
     """Hash of what ``GET /agentserve/tokenizer`` returns."""

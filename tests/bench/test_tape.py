@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from replay.replay_builders import make_steps, record
 
 from agentserve.bench.tape import read_tapes
 from agentserve.core.errors import BadScreenshot, InvalidRequest
@@ -24,6 +25,14 @@ def test_a_folder_is_played_in_the_order_of_its_names(tmp_path: Path) -> None:
     (tape,) = read_tapes([folder], [], 28, most=2)
     assert (tape.name, str(tape.space.model), tape.texts) == ("tape", "56x84", None)
     assert list(tape.screens) == [(folder / name).read_bytes() for name in ("000.png", "001.png")]
+
+
+async def test_a_recording_is_played_as_it_was(tmp_path: Path) -> None:
+    recorder = await record(tmp_path, make_steps(3), id="clicks")
+    (tape,) = read_tapes([], [recorder.folder], 28, most=2)
+    assert (tape.name, str(tape.space.model), len(tape.screens)) == ("clicks", "224x280", 2)
+    assert tape.texts == tuple(f"The button is there.\nclick {56 + n} 84" for n in range(2))
+    assert [tape.aimed(turn) for turn in range(2)] == [[], [(56, 84)]]
 
 
 def test_what_cannot_be_played_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""What the benchmarks have in common: their worker, their progress, the options they share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentserve.cli.console import err
+from agentserve.core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from agentserve.bench.worker import BenchWorker
+
+FORMATS = (".png", ".svg", ".pdf")
+
+UrlOption = Annotated[str | None, typer.Option(help="Use this running worker and start none.")]
+ModelOption = Annotated[
+    str, typer.Option(help="Path or name of a model; `nano` is the bundled one.")
+]
+TurnsOption = Annotated[int | None, typer.Option(min=1, help="Most turns of each. (default: all)")]
+
+
+class Stage:
+    """A progress bar, and the way to end a measurement that runs in a thread."""
+
+    def __init__(self) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self._bar = Progress(
+            *columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal
+        )
+        self._stopped = threading.Event()
+
+    def __enter__(self) -> Stage:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()  # a thread cannot be cancelled: it ends with its turn
+        self._bar.stop()
+
+    def task(self, name: str, total: int) -> Callable[[], None]:
+        """Begin a bar. What is returned moves it by one, from any thread, and raises
+        KeyboardInterrupt once the stage is left."""
+        task = self._bar.add_task(name, total=total)
+
+        def moved() -> None:
+            if self._stopped.is_set():
+                raise KeyboardInterrupt
+            self._bar.advance(task)
+
+        return moved
+
+
+@asynccontextmanager
+async def bench_worker(
+    url: str | None, model: str, arguments: tuple[str, ...] = ()
+) -> AsyncIterator[BenchWorker]:
+    """The worker at ``url``, or one of ``model`` that is started for as long as the block runs,
+    with further ``arguments`` of ``agentserve worker``."""
+    from agentserve.bench.worker import BenchWorker
+    from agentserve.cli.stack import StackOptions, local_worker
+
+    if url is None:
+        options = StackOptions(model=model, worker_arguments=arguments)
+        async with (
+            local_worker(options, lambda text: err.print(text)) as started,
+            bench_worker(started, model) as worker,
+        ):
+            yield worker
+        return
+    worker = await asyncio.to_thread(BenchWorker, url)
+    try:
+        yield worker
+    finally:
+        worker.close()
+
+
+def check_plot(plot: Path | None) -> None:
+    """What would be a pity to find out at the end. Raises InvalidRequest."""
+    if plot is None:
+        return
+    if plot.suffix not in FORMATS:
+        raise InvalidRequest(f"--plot {plot}: the name must end in {', '.join(FORMATS)}")
+    if not plot.parent.is_dir():
+        raise InvalidRequest(f"--plot: there is no folder {plot.parent}")
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        raise InvalidRequest(
+            "--plot needs matplotlib", hint='pip install "agentserve[plot]"'
+        ) from None
