@@ -1,8 +1,8 @@
 """Which requests of a batch are pruned, and what came of it. Pure, but for the tensors.
 
-    the prompt        │ cached │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
-    the request's rows         │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
-                               prefix    candidates          candidates  voices
+the prompt        │ cached │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
+the request's rows         │ text │ item ▓▓▓▓▓▓ │ text │ item ▓▓▓ │ text │
+                           prefix    candidates          candidates  voices
 """
 
 from __future__ import annotations
