@@ -19,6 +19,7 @@ FACTS = ServerFacts(
     context_length=1000,
     max_total_tokens=2000,
     page_size=1,
+    layers=28,
     device="cpu",
     tokenizer_json='{"model": "é"}',
 )

@@ -39,7 +39,7 @@ def random_prompt(seed: int, chunk: int) -> tuple[str, list[str], list[int]]:
     text, images, sizes = random_text(draw), [], []
     while sum(sizes) <= chunk or len(sizes) < 2:
         rows = draw.randint(1, int(chunk**0.5))
-        columns = draw.randint(2, chunk // rows)
+        columns = draw.randint(2, min(chunk // rows, 150 * rows))  # longer ones are refused
         image = screen(draw.randrange(1 << 30), GRID * columns, GRID * rows)
         # an ordinary picture may be made larger than it is: its tokens are not told
         images.append(item(image, (0, 0, *image.size), base=1000 * len(sizes)))
