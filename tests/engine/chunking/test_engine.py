@@ -118,4 +118,4 @@ def test_500_prompts_in_chunks_of_256(tmp_path: Path, checkpoint: Path, record_p
     record_property("cut by the stock order", stock)
     record_property("cut", sum(counts))
     assert sum(counts) == 0
-    assert stock > 500
+    assert stock > 250  # so that the count above could be another
