@@ -10,6 +10,8 @@ import typer
 
 from agentserve.cli import bench_gap, bench_pruning
 from agentserve.cli.bench_run import (
+    FoldersArgument,
+    JsonOption,
     ModelOption,
     Stage,
     TurnsOption,
@@ -33,10 +35,7 @@ app.command("gap")(bench_gap.gap)
 
 @app.command()
 def policies(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Folders of screenshots, each played in the order of its names."),
-    ] = None,
+    folders: FoldersArgument = None,
     recording: Annotated[
         list[Path] | None, typer.Option(help="A recording to play as well; repeatable.")
     ] = None,
@@ -51,7 +50,7 @@ def policies(
     system_tokens: Annotated[int, typer.Option(min=0, help="Tokens of system text.")] = 800,
     turn_tokens: Annotated[int, typer.Option(min=0, help="Tokens of text a turn.")] = 120,
     turns: TurnsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: JsonOption = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the turns into this file (.png, .svg or .pdf).")
     ] = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.bench_run import ModelOption, Stage, UrlOption, bench_worker
+from agentserve.cli.bench_run import JsonOption, ModelOption, Stage, UrlOption, bench_worker
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.core.errors import InvalidRequest
 
@@ -40,7 +40,7 @@ def gap(
     repeats: Annotated[int, typer.Option(min=1, help="Prompts of each mode.")] = 5,
     url: UrlOption = None,
     model: ModelOption = "nano",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show how long a running stream waits for its next token while a long prompt with pictures is
     computed: cut into chunks, in one chunk, and in one chunk while it is pruned inside the model.

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.bench_run import (
+    FoldersArgument,
+    JsonOption,
     ModelOption,
     Stage,
     TurnsOption,
@@ -43,10 +45,7 @@ class _Asked:
 
 
 def pruning(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Folders of screenshots, each played in the order of its names."),
-    ] = None,
+    folders: FoldersArgument = None,
     recording: Annotated[
         list[Path] | None,
         typer.Option(help="A recording to play as well, with its program; repeatable."),
@@ -69,7 +68,7 @@ def pruning(
     rounds: Annotated[
         int, typer.Option(min=1, help="How often each setting plays; times are the fastest.")
     ] = 2,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: JsonOption = False,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw agreement over kept tokens into this file (.png, .svg or .pdf)."),

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 
+FoldersArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders of screenshots, each played in the order of its names."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 UrlOption = Annotated[str | None, typer.Option(help="Use this running worker and start none.")]
 ModelOption = Annotated[
     str, typer.Option(help="Path or name of a model; `nano` is the bundled one.")

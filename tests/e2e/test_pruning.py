@@ -99,12 +99,14 @@ async def test_a_turn_says_it_otherwise_and_asks_for_what_is_thin(router: Router
 
 
 async def test_a_thin_cell_that_an_action_aims_at_comes_back(router: RouterClient) -> None:
-    session = await router.create_session(navigator(policy="mosaic", cell=56, preset="lean"))
-    first = screen(session.space.model)
-    key = await router.turn(session.id, first)
+    for _ in range(8):  # until the model points somewhere
+        session = await router.create_session(navigator(policy="mosaic", cell=56, preset="lean"))
+        first = screen(session.space.model)
+        key = await router.turn(session.id, first)
+        if hasattr(key.model_action, "x"):
+            break
+    assert key.model_action is not None
     again = await router.turn(session.id, first)
-    if key.model_action is None or not hasattr(key.model_action, "x"):
-        pytest.skip("the model did not point anywhere")
     (region,) = again.regions
     assert region.tokens <= 16 and region.left_tokens is None
     row, column = key.model_action.y // 28, key.model_action.x // 28

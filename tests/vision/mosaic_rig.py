@@ -27,6 +27,21 @@ from agentserve.vision.thinning import Wishes
 
 WIDE = Limits(tokens=1_000_000, positions=1_000_000)
 BEGIN, END = 1, 2
+SIZE = (140, 196)  # 5 x 7 tokens, 3 x 4 cells: those at the border are smaller
+GRID, CELL = 28, 56
+
+
+def page(seed: int = 0) -> np.ndarray:
+    """uint8 [height, width, 3] of SIZE, nowhere black."""
+    return np.random.default_rng(seed).integers(1, 256, (*SIZE, 3), dtype=np.uint8)
+
+
+def touched(pixels: np.ndarray, *places: tuple[int, int]) -> np.ndarray:
+    """The screen with other pixels at (x, y)."""
+    pixels = pixels.copy()
+    for x, y in places:
+        pixels[y, x] ^= 255
+    return pixels
 
 
 @dataclass

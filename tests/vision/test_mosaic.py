@@ -12,28 +12,25 @@ from agentserve.vision.cells import cut, identity
 from agentserve.vision.layouts import Layout, StaticCell
 from agentserve.vision.mosaic import Limits, MosaicSettings
 from agentserve.vision.settle import coverage, is_part, settle
-from vision.mosaic_rig import WIDE, Session, live_pixels, screens, tokens
+from vision.mosaic_rig import (
+    CELL,
+    GRID,
+    SIZE,
+    WIDE,
+    Session,
+    live_pixels,
+    page,
+    screens,
+    tokens,
+    touched,
+)
 
-SIZE = (140, 196)  # 5 x 7 tokens: cells of 56 px do not divide it
-GRID, CELL = 28, 56
 TOKENS = 35
 
 
 def session(positions="turn", context="cell", **options) -> Session:
     settings = MosaicSettings(grid=GRID, positions=positions, context=context)
     return Session(settings, cell=CELL, **options)
-
-
-def page(seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(1, 256, (*SIZE, 3), dtype=np.uint8)
-
-
-def touched(pixels: np.ndarray, *places: tuple[int, int]) -> np.ndarray:
-    """The screen with other pixels at (x, y)."""
-    pixels = pixels.copy()
-    for x, y in places:
-        pixels[y, x] ^= 255
-    return pixels
 
 
 def boxes(items: list[VisualItem]) -> list[tuple[int, int, int, int]]:

@@ -27,10 +27,19 @@ from agentserve.vision.settle import (
 )
 from agentserve.vision.thinning import Wishes, thin_cells, wanted_again
 
-from .mosaic_rig import WIDE, Session, live_pixels, screens, tokens
+from .mosaic_rig import (
+    CELL,
+    GRID,
+    SIZE,
+    WIDE,
+    Session,
+    live_pixels,
+    page,
+    screens,
+    tokens,
+    touched,
+)
 
-SIZE = (140, 196)  # 5 x 7 tokens, 3 x 4 cells: those at the border are smaller
-GRID, CELL = 28, 56
 METHODS_ON_PIXELS = [name for name, method in METHODS.items() if method.where == "pixels"]
 HALF = Pruning(method="uniform")
 
@@ -38,18 +47,6 @@ HALF = Pruning(method="uniform")
 def session(context="cell", positions="turn", **options) -> Session:
     settings = MosaicSettings(grid=GRID, positions=positions, context=context)
     return Session(settings, cell=CELL, **options)
-
-
-def page(seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(1, 256, (*SIZE, 3), dtype=np.uint8)
-
-
-def touched(pixels: np.ndarray, *places: tuple[int, int]) -> np.ndarray:
-    """The screen with other pixels at (x, y)."""
-    pixels = pixels.copy()
-    for x, y in places:
-        pixels[y, x] ^= 255
-    return pixels
 
 
 def corners(items: list[VisualItem]) -> list[tuple[int, int]]:
