@@ -106,6 +106,11 @@ NAMES: tuple[Name, ...] = (
     Name("sglang.srt.mem_cache.registry.default_radix_cache_factory", "(ctx)"),
     Name(f"{_TREE}.reset", "(self)"),
     Name(f"{_TREE}.match_prefix", "(self, params)"),
+    Name(f"{_TREE}.touch_prefix", "(self, key)"),
+    Name(
+        "sglang.srt.mem_cache.common._req_radix_key",
+        "(tree_cache, req, token_ids, max_prefix_len=None)",
+    ),
     Name(f"{_TREE}.checkpoint", "(self, req, *, up_to, **kwargs)"),
     Name(f"{_TREE}.lock", "(self, node_id, skip_lock_components=())"),
     Name(f"{_TREE}.unlock", "(self, lock)"),

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, Modality, MultimodalDataItem
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams, MatchPrefixParams, MatchResult
+from sglang.srt.mem_cache.common import _req_radix_key
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, move_kv_cache_native
 from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.registry import create_unified_radix_cache, default_radix_cache_factory
@@ -53,11 +54,11 @@ class Tree(UnifiedRadixCache):
 
     def match_as(self, params: MatchPrefixParams, key: array[int]) -> MatchResult:
         """``match_prefix`` with other ids."""
-        asked = params.key
-        named = RadixKey(
-            key, asked.extra_key, asked.is_bigram, limit=asked.limit, cache_salt=asked.cache_salt
-        )
-        return super().match_prefix(replace(params, key=named))
+        return super().match_prefix(replace(params, key=self._named(params.key, key)))
+
+    def touch_as(self, asked: RadixKey, key: array[int]) -> None:
+        """``touch_prefix`` with other ids."""
+        self.touch_prefix(self._named(asked, key))
 
     def publish_as(self, req: Any, key: array[int], prompt: int, up_to: int) -> None:
         """``checkpoint`` with other ids, the first ``prompt`` of them the prompt's.
@@ -143,6 +144,17 @@ class Tree(UnifiedRadixCache):
     def free(self, slots: torch.Tensor) -> None:
         """Give slots back that are the request's own, and no longer in its row."""
         self.token_to_kv_pool_allocator.free(slots)
+
+    @staticmethod
+    def _named(asked: RadixKey, key: array[int]) -> RadixKey:
+        return RadixKey(
+            key, asked.extra_key, asked.is_bigram, limit=asked.limit, cache_salt=asked.cache_salt
+        )
+
+
+def waiting_key(req: Any, tree: Tree) -> RadixKey:
+    """What a request that waits is looked up as."""
+    return _req_radix_key(tree, req, req.origin_input_ids + req.output_ids)
 
 
 def build(context: Any, cache: type[Tree]) -> Any:

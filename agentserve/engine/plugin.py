@@ -135,6 +135,13 @@ def take_back(*args: Any, **kwargs: Any) -> None:
     hooks.take_back(*args, **kwargs)
 
 
+def touch_waiting(*args: Any, **kwargs: Any) -> None:
+    """AROUND schedule_policy.touch_waiting_prefix."""
+    from agentserve.engine.eviction import cache
+
+    cache.touch_waiting(*args, **kwargs)
+
+
 def select_admission(*args: Any, **kwargs: Any) -> Any:
     """AROUND PrefillAdder._select_prefill_admission."""
     from agentserve.engine.chunking import hooks
@@ -236,6 +243,12 @@ HOOKS: tuple[Hook, ...] = (
         "after",
         free_dropped,
         "(self, batch, pp_proxy_tensors=None)",
+    ),
+    Hook(
+        "sglang.srt.managers.schedule_policy.touch_waiting_prefix",
+        "around",
+        touch_waiting,
+        "(req, tree_cache)",
     ),
     Hook(
         "sglang.srt.managers.schedule_policy.PrefillAdder._select_prefill_admission",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from array import array
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -83,6 +84,13 @@ class EvictingCache(compat.Tree):
                 return result
         run.sequence = None
         return super().match_prefix(params)
+
+    def touch(self, req: Any) -> None:
+        """Have what a waiting request will find be the last to leave for want of room."""
+        key = compat.waiting_key(req, self)
+        run, plain = self._run_of(req), key.token_ids
+        known = [] if run is None else self._memory.known(plain, run.seals)
+        self.touch_as(key, known[0].key_of(plain) if known else plain)
 
     def checkpoint(self, req: Any, *, up_to: int, **kwargs: Any) -> None:
         """Store what a request has computed; when its answer is complete, let tokens leave."""
@@ -230,6 +238,15 @@ class EvictingCache(compat.Tree):
             keeps=() if decision is None else decision.keeps,
             unchosen=None if decision is None else decision.reason,
         )
+
+
+def touch_waiting(touch: Callable[..., None], req: Any, tree_cache: Any) -> None:
+    """AROUND schedule_policy.touch_waiting_prefix: SGLang's own would look up the ids as they run,
+    which are not what the prompt is stored under."""
+    if isinstance(tree_cache, EvictingCache):
+        tree_cache.touch(req)
+    else:
+        touch(req, tree_cache)
 
 
 def _selected(req: Any) -> tuple[str, ...]:

@@ -43,6 +43,14 @@ class TestTurns:
             }
             assert slots_in_use(cold.client) == session.live - UNSTORED
 
+    def test_a_prompt_that_waits_is_touched_under_its_names(self, cold: Worker):
+        """SGLang touches what waits every 32nd time: by the plain ids, it would be split there."""
+        session = started(cold, "one")
+        for seed in range(34):
+            live = session.live
+            turn = change_found(session, seed % 4, seed)
+            assert turn.outcome["adopted"] == live - UNSTORED, seed
+
     def test_kv_is_what_it_was(self, cold: Worker, reference: Reference):
         session = Session(cold, "one")
         kept = Kept(reference, session)
