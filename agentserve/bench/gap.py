@@ -24,6 +24,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from agentserve.bench.origin import Origin
 from agentserve.bench.worker import BenchWorker
 from agentserve.core.blobs import sha256_of
 from agentserve.core.errors import AgentServeError, InvalidRequest, WorkerLost
@@ -96,7 +97,7 @@ class GapReport(Wire):
     """Asked for."""
     encoded: bool
     """Whether the vision encoder had seen the pictures before."""
-    commit: str | None
+    origin: Origin
     modes: list[ModeFigures]
 
 
@@ -105,7 +106,7 @@ def measure(
     prompt_tokens: int,
     encoded: bool,
     repeats: int,
-    commit: str | None,
+    origin: Origin,
     progress: Progress,
 ) -> GapReport:
     """Send prompts of about ``prompt_tokens``, ``repeats`` of each mode, beside a stream.
@@ -141,7 +142,7 @@ def measure(
         mixed=info.mixed,
         prompt_tokens=prompt_tokens,
         encoded=encoded,
-        commit=commit,
+        origin=origin,
         modes=[_figures(mode, repeats) for mode, repeats in seen.items()],
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
+from agentserve.bench.origin import Origin
 from agentserve.bench.player import SessionPlayer, TurnFigures
 from agentserve.bench.scripts import Filler, Texts
 from agentserve.bench.tape import Tape
@@ -73,7 +74,7 @@ class PoliciesReport(Wire):
     model: str
     device: str
     cell: int | None
-    commit: str | None
+    origin: Origin
     policies: list[PolicyFigures]
 
 
@@ -82,7 +83,7 @@ def measure(
     tape: Tape,
     policies: Sequence[ScreenPolicy],
     texts: Texts,
-    commit: str | None,
+    origin: Origin,
     progress: Progress,
 ) -> PoliciesReport:
     """Play the tape under each policy, one after the other, each on an empty prefix cache.
@@ -101,7 +102,7 @@ def measure(
         model=worker.model,
         device=worker.report.device,
         cell=policies[0].cell,
-        commit=commit,
+        origin=origin,
         policies=figures,
     )
 

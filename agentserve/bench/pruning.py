@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agentserve.bench.calls import Call
+from agentserve.bench.origin import Origin
 from agentserve.bench.player import Played, SessionPlayer
 from agentserve.bench.scripts import Script
 from agentserve.bench.settings import Setting
@@ -77,7 +78,7 @@ class PruningReport(Wire):
     rounds: int
     turns: int
     """Of each setting and round."""
-    commit: str | None
+    origin: Origin
     settings: list[SettingFigures]
     """``off`` is the first."""
 
@@ -107,7 +108,7 @@ def measure(
     settings: Sequence[Setting],
     screens: ScreenPolicy,
     rounds: int,
-    commit: str | None,
+    origin: Origin,
     progress: Progress,
 ) -> PruningReport:
     """Play the sessions under each setting, ``off`` first, each on an empty prefix cache, round by
@@ -143,7 +144,7 @@ def measure(
         vision_context=screens.vision_context,
         rounds=rounds,
         turns=len(forced),
-        commit=commit,
+        origin=origin,
         settings=figures,
     )
 

@@ -18,6 +18,7 @@ from agentserve.cli.bench_run import (
     UrlOption,
     bench_worker,
     check_plot,
+    origin,
 )
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.cli.screens import DEFAULT, Cell, Context, PositionsOption
@@ -109,7 +110,6 @@ async def _policies(
 ) -> list[PoliciesReport]:
     from agentserve.bench.policies import SESSIONS, measure
     from agentserve.bench.tape import read_tapes
-    from agentserve.nano.evaluate.provenance import commit
 
     async with bench_worker(url, model) as worker:
         tapes = read_tapes(folders, recordings, worker.family.grid, turns)
@@ -118,7 +118,7 @@ async def _policies(
             for tape in tapes:
                 played = stage.task(tape.name, len(tape.screens) * len(chosen) * SESSIONS)
                 reports.append(
-                    await asyncio.to_thread(measure, worker, tape, chosen, texts, commit(), played)
+                    await asyncio.to_thread(measure, worker, tape, chosen, texts, origin(), played)
                 )
         return reports
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.bench_run import JsonOption, ModelOption, Stage, UrlOption, bench_worker
+from agentserve.cli.bench_run import (
+    JsonOption,
+    ModelOption,
+    Stage,
+    UrlOption,
+    bench_worker,
+    origin,
+)
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.core.errors import InvalidRequest
 
@@ -68,13 +75,12 @@ async def _measure(
     arguments: tuple[str, ...],
 ) -> GapReport:
     from agentserve.bench.gap import MODES, measure
-    from agentserve.nano.evaluate.provenance import commit
 
     async with bench_worker(url, model, arguments) as worker:
         with Stage() as stage:
             sent = stage.task("prompts", repeats * len(MODES))
             return await asyncio.to_thread(
-                measure, worker, prompt_tokens, encoded, repeats, commit(), sent
+                measure, worker, prompt_tokens, encoded, repeats, origin(), sent
             )
 
 

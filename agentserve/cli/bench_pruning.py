@@ -19,6 +19,7 @@ from agentserve.cli.bench_run import (
     UrlOption,
     bench_worker,
     check_plot,
+    origin,
 )
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.cli.screens import DEFAULT, Cell, Context
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
     from agentserve.bench.pruning import PruningReport, Session
     from agentserve.bench.tape import Tape
     from agentserve.bench.worker import BenchWorker
+
+
+SettingsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Methods by commas: METHOD, after:METHOD for an eviction, each with :RATIO for one"
+        " ratio of its own. The baselines uniform and random are always there. (default: all)"
+    ),
+]
+Ratios = Annotated[str, typer.Option(help="Shares of the tokens that go, by commas.")]
 
 
 @dataclass(frozen=True)
@@ -50,16 +61,8 @@ def pruning(
         list[Path] | None,
         typer.Option(help="A recording to play as well, with its program; repeatable."),
     ] = None,
-    settings: Annotated[
-        str | None,
-        typer.Option(
-            help="Methods by commas: METHOD, after:METHOD for an eviction, each with :RATIO for one"
-            " ratio of its own. The baselines uniform and random are always there. (default: all)"
-        ),
-    ] = None,
-    ratios: Annotated[
-        str, typer.Option(help="Shares of the tokens that go, by commas.")
-    ] = "0.25,0.5,0.75",
+    settings: SettingsOption = None,
+    ratios: Ratios = "0.25,0.5,0.75",
     cell: Cell = None,
     vision_context: Context = DEFAULT.vision_context,
     url: UrlOption = None,
@@ -83,7 +86,7 @@ def pruning(
     check_plot(plot)
     screens = ScreenPolicy(policy="mosaic", cell=cell, vision_context=vision_context)
     asked = _Asked(
-        folders or [], recording or [], settings, _ratios(ratios), screens, url, model, turns,
+        folders or [], recording or [], settings, ratios_of(ratios), screens, url, model, turns,
         rounds,
     )  # fmt: skip
     report = run_until_signal(_measure(asked))
@@ -103,7 +106,6 @@ async def _measure(asked: _Asked) -> PruningReport:
     from agentserve.bench.pruning import measure
     from agentserve.bench.settings import settings_of
     from agentserve.bench.tape import read_tapes
-    from agentserve.nano.evaluate.provenance import commit
 
     async with bench_worker(asked.url, asked.model, ("--count-flops",)) as worker:
         grid = worker.family.grid
@@ -114,7 +116,7 @@ async def _measure(asked: _Asked) -> PruningReport:
         with Stage() as stage:
             played = stage.task("turns", total)
             return await asyncio.to_thread(
-                measure, worker, sessions, settings, asked.screens, asked.rounds, commit(), played
+                measure, worker, sessions, settings, asked.screens, asked.rounds, origin(), played
             )
 
 
@@ -135,7 +137,8 @@ def _sessions(worker: BenchWorker, tapes: Sequence[Tape]) -> list[Session]:
     return sessions
 
 
-def _ratios(text: str) -> list[float]:
+def ratios_of(text: str) -> list[float]:
+    """Raises InvalidRequest for what is no list of numbers."""
     try:
         return [float(part) for part in text.split(",") if part.strip()]
     except ValueError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +17,7 @@ from agentserve.cli.console import err
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from agentserve.bench.origin import Origin
     from agentserve.bench.worker import BenchWorker
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -108,3 +111,11 @@ def check_plot(plot: Path | None) -> None:
         raise InvalidRequest(
             "--plot needs matplotlib", hint='pip install "agentserve[plot]"'
         ) from None
+
+
+def origin() -> Origin:
+    """Of the running command."""
+    from agentserve.bench.origin import Origin
+    from agentserve.nano.evaluate.provenance import commit
+
+    return Origin(command=shlex.join(["agentserve", *sys.argv[1:]]), commit=commit())

@@ -46,6 +46,8 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         (["serve", "--worker", "127.0.0.1:1"], ERROR, "http://HOST:PORT"),
         (["serve", "--worker", "http://127.0.0.1:1", "--programs", "/nope"], ERROR, "/nope"),
         (["demo", "--keep-alive", "--router", "http://127.0.0.1:1"], ERROR, "--keep-alive"),
+        (["cost", "./nope"], ERROR, "config.json"),
+        (["cost", "--settings", "fastvee"], ERROR, "fastvee"),
         (["worker", "--model", "./nope", "--device", "cpu"], ERROR, "./nope"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -74,6 +76,15 @@ def test_scenarios_are_listed() -> None:
     names = json.loads(run("scenarios", "--json").stdout)
     assert {"miniwob/click-test", "admin/sign-in"} <= set(names)
     assert "admin/sign-in" in run("scenarios").stdout
+
+
+def test_costs_are_foretold_without_a_worker() -> None:
+    rows = json.loads(run("cost", "--settings", "fastv", "--ratios", "0.5", "--json").stdout)
+    by_name = {row["name"]: row for row in rows}
+    assert list(by_name)[:2] == ["off", "fastv:0.5"]
+    assert by_name["fastv:0.5"]["visual_kept"] == by_name["off"]["visual_kept"] / 2 == 480
+    assert by_name["off"]["flops_ratio"] == 1 > by_name["fastv:0.5"]["flops_ratio"]
+    assert "fastv:0.5" in run("cost", "--settings", "fastv", "--ratios", "0.5").stdout
 
 
 def test_a_viewport_is_read() -> None:
