@@ -109,6 +109,23 @@ class SessionStatus(StrEnum):
     EXPIRED = "expired"
 
 
+LossReason = Literal["evicted", "restarted", "moved", "prefix_moved"]
+"""The worker needed the room, or was flushed; it began a new life; the session went to another one;
+the prompt did not extend the last one, and said so."""
+
+
+class CacheLoss(Wire):
+    """Prompt tokens that a turn computed again though a worker had held them."""
+
+    reason: LossReason
+    expected_tokens: int
+    found_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        return self.expected_tokens - self.found_tokens
+
+
 class Pin(Wire):
     """Which worker holds a session's KV cache. A new ``boot_id`` means that it is cold."""
 
@@ -116,7 +133,11 @@ class Pin(Wire):
     boot_id: str
     generation: int
     expected_cached_tokens: int = 0
-    """Prompt tokens that the worker held after the last turn."""
+    """Prompt tokens that the worker held after the last turn; 0: it is cold, no turn ran there."""
+    moved: str | None = None
+    """Why the session came here from another worker, or another life of it."""
+    loss: CacheLoss | None = None
+    """What the last turn did not find here; None: all was there."""
 
 
 Source = Literal["radix", "device", "memory", "folder", "encoder"]
@@ -166,6 +187,8 @@ class Usage(Wire):
     answer began."""
     freed_tokens: int = 0
     """Slots of the worker's KV cache that were freed once the turn was answered."""
+    lost_tokens: int = 0
+    """Prompt tokens that were computed again though a worker had held them: see TurnResult.loss."""
     encoded_pictures: int = 0
     """Pictures, or parts of screens, that the vision encoder saw."""
     calls: list[CallUsage] = Field(default_factory=list)
@@ -335,6 +358,8 @@ class TurnResult(Wire):
     """Of the bytes as they were sent."""
     move: str | None = None
     """Why the prompt does not extend the last turn's, when it does not."""
+    loss: CacheLoss | None = None
+    """What the worker should have found of the prompt and did not."""
     regions: list[SentRegion] = Field(default_factory=list)
     """Of the policy ``mosaic``: what of the screen was sent."""
     live_visual_tokens: int = 0

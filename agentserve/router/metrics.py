@@ -22,6 +22,9 @@ class Metrics:
     agentserve_turn_seconds                          time of completed turns
     agentserve_turn_retries_total{reason}            turns begun again after a loss
     agentserve_pin_moves_total{reason}               sessions that changed their worker
+    agentserve_cache_losses_total{reason}            turns that found less in their worker's cache
+                                                     than it had held
+    agentserve_lost_tokens_total{reason}             prompt tokens computed again for that
     agentserve_prompt_tokens_total                   prompt tokens of all calls
     agentserve_cached_tokens_total                   of these, found in a worker's prefix cache
     agentserve_completion_tokens_total               generated tokens
@@ -48,6 +51,12 @@ class Metrics:
             "agentserve_turn_retries", "Turns begun again.", ["reason"], registry=r
         )
         self.pin_moves = Counter("agentserve_pin_moves", "Pins moved.", ["reason"], registry=r)
+        self.losses = Counter(
+            "agentserve_cache_losses", "Turns that found too little.", ["reason"], registry=r
+        )
+        self.lost_tokens = Counter(
+            "agentserve_lost_tokens", "Tokens computed again.", ["reason"], registry=r
+        )
         self.prompt_tokens = Counter("agentserve_prompt_tokens", "Prompt tokens.", registry=r)
         self.cached_tokens = Counter("agentserve_cached_tokens", "Cached tokens.", registry=r)
         self.completion_tokens = Counter(
@@ -62,6 +71,9 @@ class Metrics:
     def turn_completed(self, result: TurnResult) -> None:
         self.turns.labels("completed").inc()
         self.turn_seconds.observe(result.timings.total_ms / 1000)
+        if result.loss is not None:
+            self.losses.labels(result.loss.reason).inc()
+            self.lost_tokens.labels(result.loss.reason).inc(result.loss.tokens)
         for call in result.usage.calls:
             self.prompt_tokens.inc(call.prompt_tokens)
             self.cached_tokens.inc(call.cached_tokens)

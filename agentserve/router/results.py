@@ -15,6 +15,7 @@ from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import (
     InvalidAction,
     SentRegion,
+    Session,
     Source,
     Timings,
     TokenMap,
@@ -23,6 +24,7 @@ from agentserve.core.sessions import (
     WorkerRef,
 )
 from agentserve.core.workers import Worker
+from agentserve.router.feedback import loss_of
 from agentserve.router.store import SessionRecord
 from agentserve.vision.screenshots import Screenshot
 from agentserve.vision.settle import coverage, is_part, live_tokens, token_mask
@@ -52,7 +54,12 @@ def turn_result(
         except BadAction as error:
             reason = f"{error.message} ({error.hint})" if error.hint else error.message
             invalid = InvalidAction(text=answer.action_text, reason=reason)
-    first = answer.calls[0] if answer.calls else None
+    usage = _usage(session, plan, answer)
+    assert session.pin is not None
+    loss = None
+    if answer.calls:
+        loss = loss_of(session.pin, usage, moved_prefix=plan.move is not None)
+    sources = answer.calls[0].sources if answer.calls else []
     return TurnResult(
         session_id=session.id,
         turn=session.turns,
@@ -62,29 +69,35 @@ def turn_result(
         invalid=invalid,
         text=answer.text,
         variables=answer.variables,
-        usage=Usage(
-            prompt_tokens=first.prompt_tokens if first else 0,
-            cached_tokens=first.cached_tokens if first else 0,
-            visual_tokens=plan.visual_tokens,
-            completion_tokens=sum(call.completion_tokens for call in answer.calls),
-            prefilled_tokens=sum(c.prompt_tokens - c.cached_tokens for c in answer.calls),
-            stored_prefix_tokens=plan.prior_tokens,
-            screen_tokens=session.space.visual_tokens,
-            sent_tokens=sum(item.tokens for item in plan.screen),
-            pruned_tokens=sum(call.pruned_tokens for call in answer.calls),
-            freed_tokens=sum(call.freed_tokens for call in answer.calls),
-            encoded_pictures=sum(call.sources.count("encoder") for call in answer.calls),
-            calls=[call.model_copy(update={"sources": []}) for call in answer.calls],
-        ),
+        usage=usage if loss is None else usage.model_copy(update={"lost_tokens": loss.tokens}),
         timings=timings,
         worker=WorkerRef(id=worker.id, boot_id=worker.boot_id),
         screenshot=shot.sha256,
         move=plan.move,
-        regions=_regions(plan, answer.pieces, first.sources if first else [], grid),
+        loss=loss,
+        regions=_regions(plan, answer.pieces, sources, grid),
         token_map=_token_map(plan, after, session.space),
         live_visual_tokens=sum(p.tokens for p in after if isinstance(p, VisualItem)),
         rebuilt=any(call.rebuilt for call in answer.calls),
         attempts=attempts,
+    )
+
+
+def _usage(session: Session, plan: Plan, answer: HostAnswer) -> Usage:
+    first = answer.calls[0] if answer.calls else None
+    return Usage(
+        prompt_tokens=first.prompt_tokens if first else 0,
+        cached_tokens=first.cached_tokens if first else 0,
+        visual_tokens=plan.visual_tokens,
+        completion_tokens=sum(call.completion_tokens for call in answer.calls),
+        prefilled_tokens=sum(c.prompt_tokens - c.cached_tokens for c in answer.calls),
+        stored_prefix_tokens=plan.prior_tokens,
+        screen_tokens=session.space.visual_tokens,
+        sent_tokens=sum(item.tokens for item in plan.screen),
+        pruned_tokens=sum(call.pruned_tokens for call in answer.calls),
+        freed_tokens=sum(call.freed_tokens for call in answer.calls),
+        encoded_pictures=sum(call.sources.count("encoder") for call in answer.calls),
+        calls=[call.model_copy(update={"sources": []}) for call in answer.calls],
     )
 
 

@@ -303,7 +303,12 @@ class Sessions:
     async def _move(self, record: SessionRecord, worker: Worker, reason: str) -> SessionRecord:
         old = record.session.pin
         assert old is not None
-        pin = Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=old.generation + 1)
+        pin = Pin(
+            worker_id=worker.id,
+            boot_id=worker.boot_id,
+            generation=old.generation + 1,
+            moved=reason,
+        )
         data = {**_pin_data(pin), "from": old.worker_id, "reason": reason}
         moved = await self._events.update(
             record.with_session(pin=pin), EventDraft(EventType.PIN_MOVED, data)

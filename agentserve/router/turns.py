@@ -40,7 +40,7 @@ from agentserve.vision.screenshots import Screenshot, open_screenshot
 
 _TOLD = {
     "turn", "epoch", "action", "invalid", "usage", "timings", "move", "regions",
-    "live_visual_tokens", "rebuilt",
+    "live_visual_tokens", "loss", "rebuilt",
 }  # fmt: skip
 """Of a turn's result, in its event."""
 MAX_DECODES = 4
@@ -294,7 +294,8 @@ class Turns:
             session = record.session
             pin = session.pin
             if pin is not None and pin.boot_id == result.worker.boot_id:
-                pin = pin.model_copy(update={"expected_cached_tokens": held})
+                told = {"expected_cached_tokens": held, "loss": result.loss}
+                pin = pin.model_copy(update=told)
             done = record.with_session(
                 status=SessionStatus.IDLE,
                 last_active_at=now(),

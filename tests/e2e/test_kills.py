@@ -94,6 +94,8 @@ async def test_a_restarted_worker_is_cold(mend_stack: Stack, router: RouterClien
         if pin.worker_id == old.id:
             assert current.generation == 2
             assert current.boot_id != pin.boot_id
+            assert result.loss.reason in ("restarted", "moved")
+            assert current.loss == result.loss
             assert result.usage.cached_tokens < result.usage.stored_prefix_tokens
         else:
             assert current.worker_id == pin.worker_id

@@ -109,11 +109,13 @@ async def test_a_lost_cache_is_rebuilt_from_pixels(router: RouterClient, stack: 
         for worker in stack.workers:
             (await http.post(f"{worker}/flush_cache")).raise_for_status()
     lost, after = await play(router, session.id, [changed(first, 2), changed(first, 3)])
-    assert lost.usage.cached_tokens < lost.usage.stored_prefix_tokens
+    assert lost.loss is not None and lost.loss.reason == "evicted"
+    assert lost.usage.cached_tokens < lost.usage.stored_prefix_tokens == lost.loss.expected_tokens
+    assert lost.usage.lost_tokens == lost.loss.tokens
     assert lost.rebuilt and lost.live_visual_tokens == SCREEN
     # from then on it is in the cache again, and says that it was rebuilt once
     assert after.usage.cached_tokens >= after.usage.stored_prefix_tokens
-    assert after.rebuilt
+    assert after.rebuilt and after.loss is None
 
 
 async def test_two_forks_of_a_mosaic_go_their_own_ways(router: RouterClient) -> None:

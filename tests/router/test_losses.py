@@ -28,6 +28,18 @@ async def test_a_worker_that_dies_during_a_turn_costs_one_retry(tmp_path):
         assert result.worker.id != session.pin.worker_id
         after = await rig.client.session(session.id)
         assert (after.pin.worker_id, after.pin.generation) == (result.worker.id, 2)
+        # what the dead one had of it was computed again, and the session says so
+        assert (result.loss.reason, after.pin.loss, after.pin.moved) == (
+            "moved",
+            result.loss,
+            "lost",
+        )
+        assert result.loss.expected_tokens == result.usage.stored_prefix_tokens
+        assert after.usage.lost_tokens == result.usage.lost_tokens == result.loss.tokens > 0
+        assert (
+            'agentserve_cache_losses_total{reason="moved"} 1.0'
+            in (await rig.http.get("/metrics")).text
+        )
         events = await rig.events(session.id)
         kinds = [event.type.value for event in events][-4:]
         assert kinds == ["turn.started", "pin.moved", "turn.retried", "turn.completed"]
