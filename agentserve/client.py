@@ -31,7 +31,7 @@ from agentserve.core.sessions import (
     TurnRequest,
     TurnResult,
 )
-from agentserve.core.workers import WorkerList
+from agentserve.core.workers import Drain, Worker, WorkerList
 
 TURN_TIMEOUT_S = 600.0
 
@@ -148,28 +148,13 @@ class RouterClient:
 
     async def follow(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Events as they happen, until the session is released or expires."""
-        request = self._http.build_request(
-            "GET",
-            f"/v1/sessions/{session_id}/events",
-            params={"after": after},
-            headers={"accept": "text/event-stream"},
-            timeout=None,
-        )
-        response = await self._send(request, stream=True)
-        try:
-            async for line in response.aiter_lines():
-                if line.startswith("data:"):
-                    event = Event.model_validate_json(line[5:])
-                    yield event
-                    if event.type in TERMINAL:
-                        return
-        except httpx.TransportError as error:
-            raise Unavailable(
-                f"the event stream of {session_id} broke: {error}",
-                hint="call follow again with after = the last event's seq",
-            ) from error
-        finally:
-            await response.aclose()
+        path = f"/v1/sessions/{session_id}/events"
+        hint = "call follow again with after = the last event's seq"
+        async for data in self._stream(path, {"after": after}, hint):
+            event = Event.model_validate_json(data)
+            yield event
+            if event.type in TERMINAL:
+                return
 
     # blobs, workers, programs
 
@@ -191,6 +176,22 @@ class RouterClient:
     async def workers(self) -> WorkerList:
         return WorkerList.model_validate((await self._call("GET", "/v1/workers")).json())
 
+    async def drain(self, worker_id: str) -> Worker:
+        """Begin to empty a worker."""
+        answer = await self._call("POST", f"/v1/workers/{worker_id}/drain")
+        return Worker.model_validate(answer.json())
+
+    async def undrain(self, worker_id: str) -> Worker:
+        """Let a worker take sessions again."""
+        answer = await self._call("DELETE", f"/v1/workers/{worker_id}/drain")
+        return Worker.model_validate(answer.json())
+
+    async def follow_drain(self, worker_id: str) -> AsyncIterator[Drain]:
+        """How far a drain is, at each change, until it is done or undone."""
+        path = f"/v1/workers/{worker_id}/drain"
+        async for data in self._stream(path, {}, "call follow_drain again"):
+            yield Drain.model_validate_json(data)
+
     async def programs(self) -> ProgramList:
         return ProgramList.model_validate((await self._call("GET", "/v1/programs")).json())
 
@@ -203,6 +204,21 @@ class RouterClient:
         return Health.model_validate(response.json())
 
     # plumbing
+
+    async def _stream(self, path: str, params: dict[str, Any], hint: str) -> AsyncIterator[str]:
+        """The data of server-sent events. ``hint``: what to do when the stream breaks."""
+        request = self._http.build_request(
+            "GET", path, params=params, headers={"accept": "text/event-stream"}, timeout=None
+        )
+        response = await self._send(request, stream=True)
+        try:
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    yield line[5:]
+        except httpx.TransportError as error:
+            raise Unavailable(f"the stream of {path} broke: {error}", hint=hint) from error
+        finally:
+            await response.aclose()
 
     async def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
         return await self._send(self._http.build_request(method, path, **options))

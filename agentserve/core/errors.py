@@ -7,6 +7,7 @@ AgentServeError
 │   ├── MethodNotAllowed     405  the path is known, not with this method
 │   ├── UnknownSession       404  no such session
 │   ├── UnknownBlob          404  no such blob
+│   ├── UnknownWorker        404  no such worker
 │   ├── SessionClosed        409  the session is released or expired
 │   ├── StaleEpoch           409  the turn's epoch is not the session's current one
 │   ├── TurnInProgress       409  another turn of the session is running
@@ -90,6 +91,10 @@ class UnknownSession(BadRequest):
 
 class UnknownBlob(BadRequest):
     code, status = "unknown_blob", 404
+
+
+class UnknownWorker(BadRequest):
+    code, status = "unknown_worker", 404
 
 
 class SessionClosed(BadRequest):

@@ -55,6 +55,19 @@ class HostTurn(Wire):
     """How the worker chooses from the items of the plan that are to be thinned."""
 
 
+class HostWarming(Wire):
+    """Have a worker compute what a session's next prompt begins with: ``POST /warmings`` on the
+    host. Answered with the call's CallUsage."""
+
+    session_id: str
+    request_id: str
+    pieces: list[Piece]
+    family: str
+    worker_url: str
+    tokenizer_sha256: str
+    timeout_s: float
+
+
 class HostAnswer(Wire):
     """What a turn came to."""
 

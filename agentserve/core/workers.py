@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -44,6 +45,21 @@ class WorkerState(StrEnum):
     REFUSED = "refused"
 
 
+class Drain(Wire):
+    """How far a worker is with giving its sessions to others."""
+
+    since: datetime
+    left: int
+    """Sessions still pinned to it, those whose turns run included."""
+    moved: int = 0
+    warmed_tokens: int = 0
+    """Prompt tokens that the targets computed before pins were moved."""
+    reason: str = ""
+    """Why what is left is still there."""
+    done: bool = False
+    """Nothing is left: the worker can be stopped."""
+
+
 class Worker(Wire):
     """A worker as ``GET /v1/workers`` shows it."""
 
@@ -58,6 +74,8 @@ class Worker(Wire):
     sessions: int = 0
     """Pins on it."""
     running_turns: int = 0
+    drain: Drain | None = None
+    """Set while the worker gives its sessions away and takes no new ones."""
 
 
 class WorkerList(Wire):

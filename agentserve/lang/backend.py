@@ -11,7 +11,6 @@ from sglang.lang.interpreter import StreamExecutor
 from sglang.lang.ir import SglSamplingParams
 
 from agentserve.core.errors import ProgramFailed, WorkerLost
-from agentserve.core.item_urls import item_url
 from agentserve.core.sessions import CallUsage
 from agentserve.lang.prompt import Prompt, kept_ids
 from agentserve.lang.worker import WorkerClient
@@ -130,9 +129,7 @@ class SessionBackend(BaseBackend):
         """Send one prompt a tail: the prompt so far with the tail behind it."""
         prompt = self._prompt.call_input()
         prompts = [prompt.ids + tail for tail in tails]
-        pictures = [self._images[blob] for blob in prompt.blobs]
-        if prompt.metas is not None:
-            pictures = list(map(item_url, prompt.metas, pictures))
+        pictures = prompt.pictures(self._images)
         images = [pictures] * len(tails)
         single = len(tails) == 1
         body: dict[str, Any] = {
@@ -149,10 +146,11 @@ class SessionBackend(BaseBackend):
         return answers
 
     def _count(self, answers: list[dict[str, Any]]) -> None:
-        self.calls.extend(_usage(answer["meta_info"]) for answer in answers)
+        self.calls.extend(call_usage(answer["meta_info"]) for answer in answers)
 
 
-def _usage(meta: dict[str, Any]) -> CallUsage:
+def call_usage(meta: dict[str, Any]) -> CallUsage:
+    """From a generation's meta info."""
     of_cache = meta.get("agentserve") or {}  # only of calls with parts of a screen
     return CallUsage(
         prompt_tokens=meta["prompt_tokens"],

@@ -18,17 +18,17 @@ prompt: text continues behind the whole screen, however little of it was sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentserve.core.families import Family
-from agentserve.core.item_urls import ItemMeta
+from agentserve.core.item_urls import ItemMeta, item_url
 from agentserve.core.plans import Piece, TextPiece, VisualItem, next_position
 from agentserve.core.pruning import Compression
 from agentserve.lang.items import after_form, engine_form
 from agentserve.lang.tokenizer import SessionTokenizer
-from agentserve.vision.settle import settle
+from agentserve.vision.settle import is_part, settle
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class CallInput:
     """Of the pictures, in order."""
     metas: list[ItemMeta] | None = None
     """What the engine is told of each picture of a mosaic. None: they are ordinary ones."""
+
+    def pictures(self, images: Mapping[str, str]) -> list[str]:
+        """``image_data`` of the worker's API, from the base64 of each blob."""
+        pictures = [images[blob] for blob in self.blobs]
+        return pictures if self.metas is None else list(map(item_url, self.metas, pictures))
 
 
 class Prompt:
@@ -129,7 +134,7 @@ class Prompt:
         self._close_message()
         pieces = [*self._prior, *self.pieces()]
         if self._owner is None:
-            return self._plain_input(pieces)
+            return _plain_input(pieces, self._image_id)
         grid = self.family.grid
         settled = settle(pieces, grid)
         if self._answered:
@@ -146,7 +151,7 @@ class Prompt:
                 compression=self._compression,
             )
             metas[0] = metas[0].model_copy(update={"after": after})
-        return CallInput(ids, [p.blob for p in pieces if isinstance(p, VisualItem)], metas)
+        return CallInput(ids, _blobs(pieces), metas)
 
     def answered(self, keeps: Sequence[str] = (), selected: Sequence[str] = ()) -> None:
         """The worker has answered a call with the prompt so far.
@@ -165,17 +170,6 @@ class Prompt:
             if thins and piece.thinning.keep is None:
                 thinning = piece.thinning.model_copy(update={"keep": next(left, None)})
                 self._new[index] = piece.model_copy(update={"thinning": thinning})
-
-    def _plain_input(self, pieces: list[Piece]) -> CallInput:
-        ids: list[int] = []
-        blobs: list[str] = []
-        for piece in pieces:
-            if isinstance(piece, TextPiece):
-                ids.extend(piece.ids)
-            else:
-                ids.extend([*piece.begin, self._image_id, *piece.end])
-                blobs.append(piece.blob)
-        return CallInput(ids, blobs)
 
     def _parts(self, items: tuple[VisualItem, ...]) -> None:
         """Give the parts of a screen their markers and positions. What the plan left open, their
@@ -240,6 +234,32 @@ class Prompt:
             if self._position is not None:
                 self._position += len(ids)
         self._run = ([], [])
+
+
+def prefix_input(pieces: Sequence[Piece], tokenizer: SessionTokenizer, family: Family) -> CallInput:
+    """The pieces of earlier turns on their own, as the next turn's prompt will begin with them.
+
+    Raises WorkerRefused when the tokenizer lacks the family's special tokens.
+    """
+    image_id = tokenizer.special_id(family.image_token)
+    if not any(is_part(piece) for piece in pieces):
+        return _plain_input(pieces, image_id)
+    ids, metas = engine_form(pieces, image_id, family.grid)
+    return CallInput(ids, _blobs(pieces), metas)
+
+
+def _plain_input(pieces: Sequence[Piece], image_id: int) -> CallInput:
+    ids: list[int] = []
+    for piece in pieces:
+        if isinstance(piece, TextPiece):
+            ids.extend(piece.ids)
+        else:
+            ids.extend([*piece.begin, image_id, *piece.end])
+    return CallInput(ids, _blobs(pieces))
+
+
+def _blobs(pieces: Sequence[Piece]) -> list[str]:
+    return [piece.blob for piece in pieces if isinstance(piece, VisualItem)]
 
 
 def kept_ids(

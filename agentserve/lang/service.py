@@ -1,4 +1,4 @@
-"""The program host's HTTP service: ``GET /programs`` and ``POST /turns``."""
+"""The program host's HTTP service: ``GET /programs``, ``POST /turns`` and ``POST /warmings``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -16,11 +17,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agentserve.core.errors import AgentServeError, InvalidRequest
-from agentserve.core.hosting import HostAnswer, HostTurn
+from agentserve.core.hosting import HostTurn, HostWarming
+from agentserve.core.model import Wire
 from agentserve.lang.turns import TurnRunner
 from agentserve.lang.worker import Deadline
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+Ask = TypeVar("Ask", HostTurn, HostWarming)
 
 GRACE_S = 1.0
 """A turn that is late gets this long to say so itself, with the better message."""
@@ -30,29 +34,28 @@ class TurnPool:
     """Runs turns in threads, with a limit on each. A thread cannot be stopped: one whose program
     ignores its deadline is given up, and when all are, ``on_stuck`` is called."""
 
-    def __init__(self, runner: TurnRunner, threads: int, on_stuck: Callable[[], None]) -> None:
-        self._runner = runner
+    def __init__(self, threads: int, on_stuck: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="turn")
         self._free = threads
         self._on_stuck = on_stuck
 
-    async def run(self, turn: HostTurn) -> HostAnswer:
-        """Raises what TurnRunner.run raises; TurnTimeout also for a program that does not stop."""
-        deadline = Deadline(turn.timeout_s)
-        job = self._pool.submit(self._runner.run, turn, deadline)
+    async def run(self, work: Callable[[Ask, Deadline], T], ask: Ask) -> T:
+        """Raises what ``work`` raises; TurnTimeout also for a program that does not stop."""
+        deadline = Deadline(ask.timeout_s)
+        job = self._pool.submit(work, ask, deadline)
         try:
-            async with asyncio.timeout(turn.timeout_s + GRACE_S):
+            async with asyncio.timeout(ask.timeout_s + GRACE_S):
                 return await asyncio.shield(asyncio.wrap_future(job))
         except TimeoutError:
             if not job.cancel():
-                self._give_up(job, turn)
+                self._give_up(job, ask.session_id)
             raise deadline.exceeded() from None
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _give_up(self, job: Future, turn: HostTurn) -> None:
-        log.error("program %s in session %s does not stop", turn.program, turn.session_id)
+    def _give_up(self, job: Future, session_id: str) -> None:
+        log.error("a program in session %s does not stop", session_id)
         loop = asyncio.get_running_loop()
         self._free -= 1
         job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._take_back))
@@ -65,7 +68,7 @@ class TurnPool:
 
 def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]) -> Starlette:
     """The service over ``runner``; see TurnPool for ``on_stuck``."""
-    pool = TurnPool(runner, threads, on_stuck)
+    pool = TurnPool(threads, on_stuck)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -75,22 +78,31 @@ def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]
     async def programs(_: Request) -> Response:
         return _json(runner.registry.listing().model_dump_json())
 
-    async def turns(request: Request) -> Response:
+    async def answered(
+        request: Request, form: type[Ask], work: Callable[[Ask, Deadline], Wire]
+    ) -> Response:
         try:
-            turn = HostTurn.model_validate_json(await request.body())
+            ask = form.model_validate_json(await request.body())
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
-            return _failure(InvalidRequest(f"turn: {where}: {first['msg']}"))
+            return _failure(InvalidRequest(f"{form.__name__}: {where}: {first['msg']}"))
         try:
-            return _json((await pool.run(turn)).model_dump_json())
+            return _json((await pool.run(work, ask)).model_dump_json())
         except AgentServeError as error:
-            return _failure(error, session_id=turn.session_id, request_id=turn.request_id)
+            return _failure(error, session_id=ask.session_id, request_id=ask.request_id)
+
+    async def turns(request: Request) -> Response:
+        return await answered(request, HostTurn, runner.run)
+
+    async def warmings(request: Request) -> Response:
+        return await answered(request, HostWarming, runner.warm)
 
     return Starlette(
         routes=[
             Route("/programs", programs, methods=["GET"]),
             Route("/turns", turns, methods=["POST"]),
+            Route("/warmings", warmings, methods=["POST"]),
         ],
         exception_handlers={HTTPException: _not_found, Exception: _unexpected},
         lifespan=lifespan,
@@ -114,7 +126,7 @@ def _failure(
 
 async def _not_found(request: Request, error: HTTPException) -> Response:
     message = f"{request.method} {request.url.path}: {error.detail}"
-    hint = "a host serves GET /programs and POST /turns"
+    hint = "a host serves GET /programs, POST /turns and POST /warmings"
     return _failure(InvalidRequest(message, hint=hint), status=error.status_code)
 
 

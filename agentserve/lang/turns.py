@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,13 +15,13 @@ from sglang.lang.interpreter import ProgramState
 from agentserve.core.blobs import blob_path
 from agentserve.core.errors import ProgramFailed, Unavailable, UnknownBlob, WorkerRefused
 from agentserve.core.families import family_named
-from agentserve.core.hosting import HostAnswer, HostTurn
-from agentserve.core.plans import Plan, VisualItem
-from agentserve.core.sessions import Outcome
-from agentserve.lang.backend import SessionBackend
+from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming
+from agentserve.core.plans import Piece, VisualItem
+from agentserve.core.sessions import CallUsage, Outcome
+from agentserve.lang.backend import SessionBackend, call_usage
 from agentserve.lang.executor import SessionExecutor
 from agentserve.lang.expressions import ScreenView
-from agentserve.lang.prompt import Prompt
+from agentserve.lang.prompt import Prompt, prefix_input
 from agentserve.lang.registry import Program, Registry
 from agentserve.lang.tokenizer import TokenizerCache
 from agentserve.lang.worker import Deadline, WorkerClient
@@ -58,7 +59,8 @@ class TurnRunner:
             forked=turn.plan.forked,
             compression=turn.compression,
         )
-        backend = SessionBackend(worker, prompt, self._images(turn.plan), turn.max_turn_tokens)
+        images = self._images([*turn.plan.prior, *turn.plan.screen])
+        backend = SessionBackend(worker, prompt, images, turn.max_turn_tokens)
         executor = SessionExecutor(backend, prompt)
         _execute(program, turn, ProgramState(executor))
         name = executor.action_name
@@ -71,10 +73,24 @@ class TurnRunner:
             resend_thin=executor.look_again,
         )
 
-    def _images(self, plan: Plan) -> dict[str, str]:
-        """Base64 of every picture that the turn may send, by blob."""
+    def warm(self, warming: HostWarming, deadline: Deadline) -> CallUsage:
+        """Raises UnknownBlob, WorkerLost, WorkerRefused and TurnTimeout."""
+        deadline.remaining()
+        worker = WorkerClient(self.http, warming.worker_url, deadline)
+        tokenizer = self.tokenizers.get(warming.tokenizer_sha256, worker.tokenizer_json)
+        prompt = prefix_input(warming.pieces, tokenizer, family_named(warming.family))
+        body = {
+            "input_ids": prompt.ids,
+            "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+        }
+        if prompt.blobs:
+            body["image_data"] = prompt.pictures(self._images(warming.pieces))
+        return call_usage(worker.generate(body)[0]["meta_info"])
+
+    def _images(self, pieces: Iterable[Piece]) -> dict[str, str]:
+        """Base64 of every picture among the pieces, by blob."""
         images: dict[str, str] = {}
-        for piece in [*plan.prior, *plan.screen]:
+        for piece in pieces:
             if isinstance(piece, VisualItem) and piece.blob not in images:
                 try:
                     data = blob_path(self.blobs, piece.blob).read_bytes()

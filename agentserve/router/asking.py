@@ -52,11 +52,6 @@ def plan_turn(
     Raises InvalidRequest when it cannot fit the worker's context.
     """
     session = record.session
-    held = [
-        piece
-        for piece in transcript
-        if not isinstance(piece, VisualItem) or piece.turn >= record.oldest_screen
-    ]
     item = VisualItem(
         blob=blob,
         size=session.space.model,
@@ -64,7 +59,18 @@ def plan_turn(
         turn=session.turns,
     )
     budget = turn_budget(record, ask, worker, max_turn_tokens)
+    held = held_of(record, transcript)
     return plan_prompt(parse_policy(session.policy), held, [item], budget)
+
+
+def held_of(record: SessionRecord, transcript: Sequence[Piece]) -> list[Piece]:
+    """What of a transcript the last prompt had, that is, what the worker holds: a policy with whole
+    screens drops the oldest for good."""
+    return [
+        piece
+        for piece in transcript
+        if not isinstance(piece, VisualItem) or piece.turn >= record.oldest_screen
+    ]
 
 
 def turn_budget(record: SessionRecord, ask: TurnAsk, worker: Worker, max_turn_tokens: int) -> int:

@@ -28,7 +28,8 @@ from agentserve.core.errors import (
     UnknownProgram,
     from_body,
 )
-from agentserve.core.hosting import HostAnswer, HostTurn, ProgramList
+from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramList
+from agentserve.core.sessions import CallUsage
 from agentserve.router.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -163,21 +164,31 @@ class HostPool:
         Raises what the host answered, HostLost when it died, OverCapacity when none became free,
         TurnTimeout when the host did not keep the turn's own limit.
         """
-        async with self._free_host(turn.timeout_s) as host:
+        return HostAnswer.model_validate_json(await self._ask("/turns", turn))
+
+    async def warm(self, warming: HostWarming) -> CallUsage:
+        """Have a worker compute a prefix; raises like ``turn``."""
+        return CallUsage.model_validate_json(await self._ask("/warmings", warming))
+
+    # plumbing
+
+    async def _ask(self, path: str, ask: HostTurn | HostWarming) -> bytes:
+        """The body of the host's answer."""
+        async with self._free_host(ask.timeout_s) as host:
             client = host.client
             assert client is not None
             try:
                 answer = await client.post(
-                    "/turns",
-                    content=turn.model_dump_json(),
+                    path,
+                    content=ask.model_dump_json(),
                     headers={"content-type": "application/json"},
-                    timeout=httpx.Timeout(turn.timeout_s + GRACE_S, connect=5.0),
+                    timeout=httpx.Timeout(ask.timeout_s + GRACE_S, connect=5.0),
                 )
             except httpx.TimeoutException as error:
                 log.warning("a program host hangs, it is killed")
                 _signal(host.process, signal.SIGKILL)
                 raise TurnTimeout(
-                    f"the program host did not answer within {turn.timeout_s + GRACE_S:g} s",
+                    f"the program host did not answer within {ask.timeout_s + GRACE_S:g} s",
                     hint="the host was started anew; ask again",
                 ) from error
             except httpx.TransportError as error:
@@ -190,9 +201,7 @@ class HostPool:
                 ) from error
         if answer.status_code != 200:
             raise _error_of(answer)
-        return HostAnswer.model_validate_json(answer.content)
-
-    # plumbing
+        return answer.content
 
     @asynccontextmanager
     async def _free_host(self, timeout_s: float) -> AsyncIterator[_Host]:

@@ -55,7 +55,8 @@ class Passing:
         now = time.time()
         if known is not None:
             worker = self._registry.get(known.pin.worker_id)
-            if worker is not None and worker.id not in lost and not why_lost(known.pin, worker):
+            holds = worker is not None and worker.id not in lost and worker.drain is None
+            if holds and not why_lost(known.pin, worker):
                 if now - known.used_at > TOUCH_EVERY_S:
                     await self._store.put_pass_pin(PassPin(name, known.pin, now))
                 return worker
@@ -68,6 +69,8 @@ class Passing:
     async def _pick(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
         workers = await self._sessions.workers()
         ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
+        # one that is being drained still serves when nobody else does: a name holds nothing there
+        ready = [worker for worker in ready if worker.drain is None] or ready
         # Only a choice between models needs the body's word on it: it may hold megabytes.
         if len({names_of(worker) for worker in ready}) > 1:
             model = _model_of(body)

@@ -43,8 +43,8 @@ def names_of(worker: Worker) -> tuple[str, ...]:
 
 
 def fits(worker: Worker, need: Need) -> bool:
-    """Whether the worker is ready and serves what the session needs."""
-    if worker.state is not WorkerState.READY:
+    """Whether the worker is ready, takes sessions, and serves what this one needs."""
+    if worker.state is not WorkerState.READY or worker.drain is not None:
         return False
     binding = binding_of(worker)
     if binding is None or (need.binding is not None and binding != need.binding):

@@ -15,9 +15,9 @@ from agentserve.core.actions import points
 from agentserve.core.errors import UnknownBlob
 from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer
-from agentserve.core.plans import Plan
+from agentserve.core.plans import Piece, Plan
 from agentserve.core.workers import Worker
-from agentserve.router.asking import TurnAsk, plan_turn, turn_budget
+from agentserve.router.asking import TurnAsk, held_of, plan_turn, turn_budget
 from agentserve.router.blobs import BlobStore
 from agentserve.router.store import HeldRecord, SessionRecord, Store
 from agentserve.router.surfaces import Surfaces
@@ -122,6 +122,14 @@ class Planner:
         await asyncio.gather(*map(self._blobs.put, mosaic.planned.pictures.values()))
         plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
         return Planned(plan, record, blob, mosaic)
+
+    async def held(self, record: SessionRecord) -> list[Piece]:
+        """What the session's worker holds of it: the next prompt begins with it, as long as its
+        policy drops nothing."""
+        if record.session.cell is None:
+            return held_of(record, await self._store.transcript(record.session.id))
+        stored = await self._store.held(record.session.id)
+        return [] if stored is None else stored.pieces
 
     async def learn(self, planned: Planned) -> None:
         """Let the session's surface learn from the screen of a completed turn."""

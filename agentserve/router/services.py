@@ -11,6 +11,7 @@ from pathlib import Path
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.blobs import BlobStore
+from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
 from agentserve.router.metrics import Metrics
@@ -37,6 +38,7 @@ class Services:
     sessions: Sessions
     turns: Turns
     passing: Passing
+    drains: Drains
     metrics: Metrics
 
 
@@ -65,6 +67,7 @@ async def running_services(
             planner = Planner(store, blobs, Surfaces(store, hosts), config.max_turn_tokens)
             turns = Turns(config, store, events, sessions, registry, hosts, blobs, planner, metrics)
             passing = Passing(store, sessions, registry)
+            drains = Drains(store, sessions, registry, hosts, planner, config.turn_timeout_s)
             reaper = Reaper(store, sessions, registry)
             await sessions.recover()
             await registry.start()
@@ -81,9 +84,11 @@ async def running_services(
                     sessions=sessions,
                     turns=turns,
                     passing=passing,
+                    drains=drains,
                     metrics=metrics,
                 )
             finally:
+                await drains.stop()
                 await turns.stop()
                 await reaper.stop()
                 await hosts.stop()

@@ -287,6 +287,22 @@ class Sessions:
                     log.info("session %s stays where it is: %s", record.session.id, error)
                     stuck.add(record.session.id)
 
+    async def another(self, record: SessionRecord) -> Worker:
+        """A worker for a session that shall leave its present one. Raises NoWorker."""
+        pin = record.session.pin
+        assert pin is not None
+        need = Need(record.session.model, record.binding)
+        return await self._pick(record.session.id, need, frozenset({pin.worker_id}))
+
+    async def hand_over(
+        self, record: SessionRecord, worker: Worker, held: int, reason: str
+    ) -> SessionRecord:
+        """Move a session to a worker that has computed ``held`` tokens of its prompt already.
+
+        Raises VersionConflict when the session has changed since ``record`` was read.
+        """
+        return await self._move(record, worker, reason, held)
+
     async def workers(self) -> list[Worker]:
         """All workers with their number of pins."""
         return self._registry.snapshot(await self._store.pin_counts())
@@ -300,13 +316,16 @@ class Sessions:
             raise no_worker(workers, need)
         return worker
 
-    async def _move(self, record: SessionRecord, worker: Worker, reason: str) -> SessionRecord:
+    async def _move(
+        self, record: SessionRecord, worker: Worker, reason: str, held: int = 0
+    ) -> SessionRecord:
         old = record.session.pin
         assert old is not None
         pin = Pin(
             worker_id=worker.id,
             boot_id=worker.boot_id,
             generation=old.generation + 1,
+            expected_cached_tokens=held,
             moved=reason,
         )
         data = {**_pin_data(pin), "from": old.worker_id, "reason": reason}

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from agentserve import __version__
 from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import TurnTimeout, WorkerLost
-from agentserve.core.workers import Worker, WorkerReport, WorkerState
+from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
 
 log = logging.getLogger(__name__)
 LAST_STATUS = 599
@@ -50,6 +50,7 @@ class _Entry:
     failures: int = 0
     plain_lives: int = 0
     running: int = 0
+    drain: Drain | None = None
     health_at: float = 0.0
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -63,6 +64,7 @@ class _Entry:
             report=self.report,
             sessions=sessions,
             running_turns=self.running,
+            drain=self.drain,
         )
 
 
@@ -110,6 +112,10 @@ class WorkerRegistry:
         """One worker, without its number of pins."""
         entry = self._entries.get(worker_id)
         return entry.view(0) if entry else None
+
+    def set_drain(self, worker_id: str, drain: Drain | None) -> None:
+        """Let a worker take no new sessions, or take them again."""
+        self._entries[worker_id].drain = drain
 
     @contextmanager
     def busy(self, worker_id: str) -> Iterator[None]:

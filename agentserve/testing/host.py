@@ -39,7 +39,7 @@ from agentserve.core.errors import (
     WorkerLost,
     WorkerRefused,
 )
-from agentserve.core.hosting import HostAnswer, HostTurn, ProgramInfo, ProgramList
+from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramInfo, ProgramList
 from agentserve.core.plans import Piece, TextPiece, VisualItem
 from agentserve.core.sessions import CallUsage
 
@@ -66,6 +66,7 @@ class ScriptedHost:
             routes=[
                 Route("/programs", self._programs),
                 Route("/turns", self._turn, methods=["POST"]),
+                Route("/warmings", self._warm, methods=["POST"]),
             ],
             exception_handlers={AgentServeError: _error},
         )
@@ -98,6 +99,12 @@ class ScriptedHost:
                 return _json(_answer(turn, "", []).model_dump_json())
         return _json((await self._generate(turn)).model_dump_json())
 
+    async def _warm(self, request: Request) -> Response:
+        warming = HostWarming.model_validate_json(await request.body())
+        options = {"max_new_tokens": 0}
+        _, usage = await self._call(warming.worker_url, warming.pieces, options, warming.timeout_s)
+        return _json(usage.model_dump_json())
+
     def _die_once(self, turn: HostTurn) -> None:
         mark = self._blobs / f"died-{turn.session_id}-{turn.plan.screen[0].turn}"
         if not mark.exists():
@@ -106,6 +113,13 @@ class ScriptedHost:
 
     async def _generate(self, turn: HostTurn) -> HostAnswer:
         pieces = [*turn.plan.prior, *_prompt(turn)]
+        options = {"max_new_tokens": turn.max_turn_tokens, "temperature": 0}
+        text, usage = await self._call(turn.worker_url, pieces, options, turn.timeout_s)
+        return _answer(turn, text, [usage])
+
+    async def _call(
+        self, worker: str, pieces: list[Piece], options: dict[str, Any], timeout_s: float
+    ) -> tuple[str, CallUsage]:
         images = [
             base64.b64encode(blob_path(self._blobs, piece.blob).read_bytes()).decode()
             for piece in pieces
@@ -114,13 +128,13 @@ class ScriptedHost:
         body = {
             "input_ids": [token for piece in pieces for token in _ids(piece)],
             "image_data": images,
-            "sampling_params": {"max_new_tokens": turn.max_turn_tokens, "temperature": 0},
+            "sampling_params": options,
         }
         try:
-            async with httpx.AsyncClient(timeout=turn.timeout_s, trust_env=False) as http:
-                answer = await http.post(f"{turn.worker_url}/generate", json=body)
+            async with httpx.AsyncClient(timeout=timeout_s, trust_env=False) as http:
+                answer = await http.post(f"{worker}/generate", json=body)
         except httpx.TimeoutException as error:
-            raise TurnTimeout(f"the turn took longer than {turn.timeout_s:g} s") from error
+            raise TurnTimeout(f"the turn took longer than {timeout_s:g} s") from error
         except httpx.TransportError as error:
             raise WorkerLost(f"the worker was lost: {type(error).__name__}") from error
         if answer.status_code >= 500:
@@ -130,7 +144,7 @@ class ScriptedHost:
         result = answer.json()
         meta = result["meta_info"]
         usage = CallUsage(**{name: meta[name] for name in CallUsage.model_fields if name in meta})
-        return _answer(turn, result["text"], [usage])
+        return result["text"], usage
 
 
 def _prompt(turn: HostTurn) -> list[Piece]:

@@ -160,7 +160,8 @@ class FakeWorker:
         body = await request.json()
         if (refused := await self._fault(request, body)) is not None:
             return refused
-        text = self._answer()
+        computed_only = body.get("sampling_params", {}).get("max_new_tokens") == 0
+        text = "" if computed_only else self._answer()
         ids = self._prompt_ids(body)
         usage = self._usage(ids, text)
         answer = {

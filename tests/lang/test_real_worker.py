@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from agentserve.core.actions import parse_action
-from agentserve.core.hosting import HostAnswer
+from agentserve.core.hosting import HostAnswer, HostWarming
 from agentserve.core.plans import num_tokens
 from agentserve.lang.registry import load_registry
 from agentserve.lang.tokenizer import SessionTokenizer
@@ -83,6 +83,23 @@ def test_both_pictures_of_a_prompt_count(write_program, run) -> None:
     assert again.calls[0].cached_tokens == again.calls[0].prompt_tokens - 1
     # the second picture differs: cached only up to it
     assert other.calls[0].cached_tokens < again.calls[0].cached_tokens - tokens + 1
+
+
+def test_a_warmed_prefix_is_all_found(write_program, run, runner, make_turn, worker_url) -> None:
+    """Another worker than the one that ran the turns: this one's cache is emptied between."""
+    write_program("s += sgl.user(screen(view)) + sgl.assistant(sgl.gen('x', max_tokens=3))")
+    prior = []
+    for _ in range(2):
+        prior = [*prior, *run(prior=prior, shade=40).pieces]
+    httpx.post(f"{worker_url}/flush_cache", timeout=30).raise_for_status()
+    turn = make_turn("probe", worker_url, prior=prior, shade=40)
+    names = HostWarming.model_fields.keys() - {"pieces"}
+    warming = HostWarming(pieces=prior, **turn.model_dump(include=names))
+    usage = runner().warm(warming, Deadline(60))
+    assert usage.prompt_tokens == num_tokens(prior)
+    assert (usage.cached_tokens, usage.completion_tokens) == (0, 0)
+    answer = run(prior=prior, shade=40)
+    assert answer.calls[0].cached_tokens >= num_tokens(prior)
 
 
 def test_a_sampled_action_always_parses(write_program, run) -> None:

@@ -6,7 +6,9 @@ import httpx
 import pytest
 
 from agentserve.core.errors import by_code, from_body
-from agentserve.core.hosting import HostAnswer, ProgramList
+from agentserve.core.hosting import HostAnswer, HostWarming, ProgramList
+from agentserve.core.plans import TextPiece
+from agentserve.core.sessions import CallUsage
 from agentserve.lang import service
 from agentserve.lang.service import create_app
 
@@ -52,6 +54,21 @@ async def test_a_turn(write_program, client, make_turn, scripted) -> None:
         )
     assert response.status_code == 200
     assert HostAnswer.model_validate_json(response.content).action_text == "click 1 2"
+
+
+async def test_a_warming(write_program, client, make_turn, scripted) -> None:
+    write_program(ACT)
+    turn = make_turn("probe", scripted.url)
+    names = HostWarming.model_fields.keys() - {"pieces"}
+    pieces = [TextPiece(ids=[5, 6, 7], text="abc")]
+    warming = HostWarming(pieces=pieces, **turn.model_dump(include=names))
+    async with client() as http:
+        response = await http.post("/warmings", content=warming.model_dump_json())
+        broken = await http.post("/warmings", content=warming.model_dump_json()[:-1])
+    assert CallUsage.model_validate_json(response.content).prompt_tokens == 3
+    (sent,) = scripted.requests
+    assert (sent["input_ids"], sent["sampling_params"]["max_new_tokens"]) == ([5, 6, 7], 0)
+    assert is_error(broken, "invalid_request")
 
 
 async def test_errors_have_one_shape(write_program, client, make_turn, scripted) -> None:

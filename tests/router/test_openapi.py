@@ -21,7 +21,9 @@ ROUTES = {
     "DELETE /v1/sessions/{session_id}", "POST /v1/sessions/{session_id}/release",
     "POST /v1/sessions/{session_id}/turns", "GET /v1/sessions/{session_id}/turns",
     "GET /v1/sessions/{session_id}/events", "PUT /v1/blobs/{sha256}", "HEAD /v1/blobs/{sha256}",
-    "GET /v1/workers", "GET /v1/programs", "GET /health", "GET /ready", "GET /metrics",
+    "GET /v1/workers", "GET /v1/workers/{worker_id}/drain", "POST /v1/workers/{worker_id}/drain",
+    "DELETE /v1/workers/{worker_id}/drain", "GET /v1/programs", "GET /health", "GET /ready",
+    "GET /metrics",
     "POST /generate", "POST /v1/chat/completions", "GET /v1/models", "GET /model_info",
     "GET /get_model_info", "GET /server_info",
 }  # fmt: skip
@@ -80,7 +82,7 @@ def test_turns_document_every_error_they_can_answer():
     responses = DOCUMENT["paths"]["/v1/sessions/{session_id}/turns"]["post"]["responses"]
     told = " ".join(response["description"] for response in responses.values())
     local = {"bad_request", "unavailable", "engine_mismatch", "browser_failed", "recording_error"}
-    elsewhere = {"unknown_program", "unknown_route", "method_not_allowed"}
+    elsewhere = {"unknown_program", "unknown_worker", "unknown_route", "method_not_allowed"}
     for code in by_code().keys() - local - elsewhere - {"bad_action"}:
         assert f"`{code}`" in told
 

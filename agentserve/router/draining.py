@@ -1,0 +1,190 @@
+"""Emptying a worker: each session is computed on another one first, then its pin moves.
+
+A session that runs a turn stays until the turn is answered. One whose record changes while its
+prompt is being computed elsewhere is done again: what was computed is a prefix of what it has now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+from agentserve.core.errors import AgentServeError, UnknownWorker
+from agentserve.core.hosting import HostWarming
+from agentserve.core.plans import num_tokens
+from agentserve.core.sessions import SessionStatus
+from agentserve.core.workers import Drain, Worker
+from agentserve.router.hosts import HostPool
+from agentserve.router.planning import Planner
+from agentserve.router.sessions import Sessions, now
+from agentserve.router.store import SessionRecord, Store, VersionConflict
+from agentserve.router.workers import WorkerRegistry
+
+log = logging.getLogger(__name__)
+AT_ONCE = 4
+"""Sessions whose prompts are computed elsewhere at a time: the targets serve turns meanwhile."""
+PAUSE_S = 0.25
+"""Between two looks at what is left, when nothing could be moved."""
+DONE_PAUSE_S = 2.0
+"""The same once nothing is left: a session that was just being created may still appear."""
+REASON = "drained"
+
+
+class Drains:
+    """The drains of a router's workers. They end with the router."""
+
+    def __init__(
+        self,
+        store: Store,
+        sessions: Sessions,
+        registry: WorkerRegistry,
+        hosts: HostPool,
+        planner: Planner,
+        timeout_s: float,
+    ) -> None:
+        """``timeout_s``: the longest computation of one prompt."""
+        self._store = store
+        self._sessions = sessions
+        self._registry = registry
+        self._hosts = hosts
+        self._planner = planner
+        self._timeout_s = timeout_s
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Condition()
+
+    def known(self, worker_id: str) -> Worker:
+        """Raises UnknownWorker."""
+        worker = self._registry.get(worker_id)
+        if worker is None:
+            raise UnknownWorker(
+                f"there is no worker {worker_id[:64]!r}", hint="GET /v1/workers lists them"
+            )
+        return worker
+
+    async def start(self, worker_id: str) -> Worker:
+        """Let a worker take no new sessions, and begin to move those that it has. A drain that has
+        begun already goes on. Raises UnknownWorker."""
+        self.known(worker_id)
+        if worker_id not in self._running:
+            await self._tell(worker_id, Drain(since=now(), left=await self._left(worker_id)))
+            self._running[worker_id] = asyncio.create_task(self._drain(worker_id))
+        return self.known(worker_id)
+
+    async def undo(self, worker_id: str) -> Worker:
+        """Let a worker take sessions again. What was moved stays where it is. Raises
+        UnknownWorker."""
+        self.known(worker_id)
+        if (task := self._running.pop(worker_id, None)) is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._tell(worker_id, None)
+        return self.known(worker_id)
+
+    async def follow(self, worker_id: str) -> AsyncIterator[Drain]:
+        """How far a drain is, whenever that changes, until it is done or undone."""
+        told: Drain | None = None
+        while True:
+            async with self._changed:
+                drain = self.known(worker_id).drain
+                if drain == told and drain is not None:
+                    await self._changed.wait()
+                    continue
+            if drain is None:
+                return
+            yield drain
+            if drain.done:
+                return
+            told = drain
+
+    async def stop(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    # one worker
+
+    async def _drain(self, worker_id: str) -> None:
+        while True:
+            try:
+                if await self._round(worker_id):
+                    continue
+            except Exception:  # the process edge: a full disk now must not end the drain for good
+                log.exception("the drain of worker %s goes on after a failure", worker_id)
+            drain = self.known(worker_id).drain
+            await asyncio.sleep(DONE_PAUSE_S if drain is not None and drain.done else PAUSE_S)
+
+    async def _round(self, worker_id: str) -> bool:
+        """Whether a session was moved."""
+        left = await self._left(worker_id)
+        drain = self.known(worker_id).drain
+        assert drain is not None
+        if not left:
+            await self._tell(worker_id, drain.model_copy(update=_DONE))
+            return False
+        records = await self._idle(worker_id)
+        reason = "" if records else "turns are running"
+        moved = 0
+        for start in range(0, len(records), AT_ONCE):
+            batch = records[start : start + AT_ONCE]
+            done = await asyncio.gather(*(self._hand_over(record) for record in batch))
+            tokens = [each for each in done if isinstance(each, int)]
+            reason = next((each for each in done if isinstance(each, str)), reason)
+            moved += len(tokens)
+            drain = drain.model_copy(
+                update={
+                    "left": await self._left(worker_id),
+                    "moved": drain.moved + len(tokens),
+                    "warmed_tokens": drain.warmed_tokens + sum(tokens),
+                    "reason": reason,
+                    "done": False,
+                }
+            )
+            await self._tell(worker_id, drain)
+        if not records:
+            await self._tell(worker_id, drain.model_copy(update={"left": left, "reason": reason}))
+        return moved > 0
+
+    async def _hand_over(self, record: SessionRecord) -> int | str:
+        """How many tokens the session's new worker has computed; or why it did not move."""
+        try:
+            target = await self._sessions.another(record)
+            pieces = await self._planner.held(record)
+            if pieces:
+                await self._hosts.warm(
+                    HostWarming(
+                        session_id=record.session.id,
+                        request_id=f"drain-{record.session.id}",
+                        pieces=pieces,
+                        family=record.binding.family,
+                        worker_url=target.url,
+                        tokenizer_sha256=record.binding.tokenizer_sha256,
+                        timeout_s=self._timeout_s,
+                    )
+                )
+            held = num_tokens(pieces)
+            await self._sessions.hand_over(record, target, held, REASON)
+        except VersionConflict:
+            return "a session changed meanwhile"
+        except AgentServeError as error:
+            return error.message
+        return held
+
+    async def _idle(self, worker_id: str) -> list[SessionRecord]:
+        pinned = await self._pinned(worker_id)
+        return [one for one in pinned if one.session.status is SessionStatus.IDLE]
+
+    async def _left(self, worker_id: str) -> int:
+        return (await self._store.pin_counts()).get(worker_id, 0)
+
+    async def _pinned(self, worker_id: str) -> list[SessionRecord]:
+        # no life of a worker has an empty boot id: all that are pinned to it
+        return await self._store.pinned_before(worker_id, "", await self._left(worker_id))
+
+    async def _tell(self, worker_id: str, drain: Drain | None) -> None:
+        async with self._changed:
+            self._registry.set_drain(worker_id, drain)
+            self._changed.notify_all()
+
+
+_DONE = {"left": 0, "reason": "", "done": True}
