@@ -138,9 +138,9 @@ class WorkerRegistry:
         headers: list[tuple[bytes, bytes]],
         body: bytes,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request as it is and yield the response, its body unread. ``target`` is path and
-        query. Raises WorkerLost when the worker dies, TurnTimeout when it stays silent, in the
-        body of the ``async with`` as well."""
+        """Send a request as it is and yield the response, its body unread: ``chunks`` reads it.
+        ``target`` is path and query. Raises WorkerLost when the worker dies, TurnTimeout when it
+        stays silent."""
         request = httpx.Request(
             method,
             worker.url + target,
@@ -150,18 +150,30 @@ class WorkerRegistry:
                 "timeout": httpx.Timeout(self._config.worker_timeout_s, connect=5.0).as_dict()
             },
         )
-        try:
+        with self._losses(worker):
             response = await self._send(worker, request)
-            try:
-                if response.status_code > LAST_STATUS:
-                    raise WorkerLost(
-                        f"worker {worker.id} answered with status {response.status_code}, "
-                        "which HTTP does not have",
-                        hint="is it an SGLang server, without a proxy in between?",
-                    )
-                yield response
-            finally:
-                await response.aclose()
+        try:
+            if response.status_code > LAST_STATUS:
+                raise WorkerLost(
+                    f"worker {worker.id} answered with status {response.status_code}, "
+                    "which HTTP does not have",
+                    hint="is it an SGLang server, without a proxy in between?",
+                )
+            yield response
+        finally:
+            await response.aclose()
+
+    async def chunks(self, worker: Worker, response: httpx.Response) -> AsyncIterator[bytes]:
+        """The body of a forwarded response as it arrives. Raises WorkerLost and TurnTimeout."""
+        with self._losses(worker):
+            async for chunk in response.aiter_raw():
+                yield chunk
+
+    @contextmanager
+    def _losses(self, worker: Worker) -> Iterator[None]:
+        """Gives httpx's errors their names."""
+        try:
+            yield
         except httpx.TimeoutException as error:
             raise TurnTimeout(
                 f"worker {worker.id} was silent for {self._config.worker_timeout_s:g} s",

@@ -6,12 +6,14 @@ import asyncio
 import json
 
 import httpx
+import openai
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from agentserve.router.api.passthrough import _last_end
 from agentserve.router.workers import worker_id
 from agentserve.testing.server import LoopbackServer
 from agentserve.testing.worker import FakeWorker
@@ -171,13 +173,45 @@ async def test_a_dead_worker_is_replaced_before_the_first_byte_only(tmp_path):
 
         survivor = next(worker for worker in rig.workers if worker is not dying)
         survivor.faults.append("die_midway")
-        with pytest.raises(httpx.RemoteProtocolError):
-            async with rig.http.stream(
-                "POST", "/generate", json=PROMPT | {"stream": True}, headers=headers
-            ) as stream:
-                async for _ in stream.aiter_bytes():
-                    pass
+        async with rig.http.stream(
+            "POST", "/generate", json=PROMPT | {"stream": True}, headers=headers
+        ) as stream:
+            lines = [line async for line in stream.aiter_lines() if line]
         assert len(survivor.requests) == 2  # the retry of the first, and this one once
+        # what was whole is there, then the reason; no [DONE]
+        first, last = (json.loads(line.removeprefix("data: ")) for line in lines)
+        assert first == {"text": "c"}
+        assert last["error"]["code"] == "worker_lost"
+        assert last["error"]["session_id"] == headers["X-Session-Id"]
+        assert last["error"]["request_id"] == stream.headers["x-request-id"]
+
+
+async def test_an_openai_client_raises_when_its_stream_breaks(tmp_path):
+    async with running_rig(tmp_path) as rig:
+        for worker in rig.workers:
+            worker.faults.append("die_midway")
+        url = f"{rig.server.url}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            stream = await client.chat.completions.create(
+                model="any", messages=[{"role": "user", "content": "t"}], stream=True
+            )
+            with pytest.raises(openai.APIError, match="was lost"):
+                async for _ in stream:
+                    pass
+
+
+@pytest.mark.parametrize(
+    ("sent", "whole", "rest"),
+    [
+        (b"data: 1\n\ndata: 2", b"data: 1\n\n", b"data: 2"),
+        (b"data: 1\r\n\r\n", b"data: 1\r\n\r\n", b""),
+        (b"data: 1\n", b"", b"data: 1\n"),
+        (b"a\n\nb\r\n\r\nc", b"a\n\nb\r\n\r\n", b"c"),
+    ],
+)
+def test_where_the_last_whole_event_ends(sent: bytes, whole: bytes, rest: bytes):
+    end = _last_end(sent)
+    assert (sent[:end], sent[end:]) == (whole, rest)
 
 
 async def test_no_worker_at_all(tmp_path):

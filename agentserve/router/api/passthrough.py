@@ -3,12 +3,15 @@
 Nothing of a request or a response is parsed or changed, but for the headers that belong to one
 connection only and those that the router writes itself. A request goes to another worker only when
 the first one died before any byte of its answer was sent on; it is cancelled when its client
-leaves.
+leaves. When the worker dies behind that, a stream of events ends with an event that says so, after
+the last whole one; any other answer breaks off.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
@@ -19,11 +22,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from agentserve.core.errors import NoWorker, WorkerLost
+from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.services import Services
+from agentserve.router.workers import WorkerRegistry
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 router = APIRouter(tags=["pass-through"])
 _HOP_BY_HOP = frozenset(
@@ -86,8 +91,12 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
         stack.enter_context(parts.registry.busy(worker.id))
         forwarded = parts.registry.forward(worker, request.method, target, headers, body)
         # The stack is ours: however the wait ends, the worker's response is closed.
-        answer, first, chunks = await _while_client_waits(request, _begun(stack, forwarded))
-        response = _Relayed(_chained(first, chunks), status_code=answer.status_code)
+        begun = _begun(stack, forwarded, parts.registry, worker)
+        answer, first, chunks = await _while_client_waits(request, begun)
+        body_parts = _chained(first, chunks)
+        if _streams_events(answer):
+            body_parts = _whole_events(body_parts, parts.registry, worker, request)
+        response = _Relayed(body_parts, status_code=answer.status_code)
         response.raw_headers = [
             *(
                 (name.lower(), value)
@@ -101,11 +110,14 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
 
 
 async def _begun(
-    stack: AsyncExitStack, forwarded: AbstractAsyncContextManager[httpx.Response]
+    stack: AsyncExitStack,
+    forwarded: AbstractAsyncContextManager[httpx.Response],
+    registry: WorkerRegistry,
+    worker: Worker,
 ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
     """The response, entered into ``stack``, with its first bytes and what follows them."""
     answer = await stack.enter_async_context(forwarded)
-    chunks = answer.aiter_raw()
+    chunks = registry.chunks(worker, answer)
     return answer, await anext(chunks, b""), chunks
 
 
@@ -144,6 +156,42 @@ async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[
     yield first
     async for chunk in chunks:
         yield chunk
+
+
+def _streams_events(answer: httpx.Response) -> bool:
+    """Whether the body is a stream of events that can be read as it is."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "text/event-stream" and "content-encoding" not in answer.headers
+
+
+async def _whole_events(
+    chunks: AsyncIterator[bytes], registry: WorkerRegistry, worker: Worker, request: Request
+) -> AsyncIterator[bytes]:
+    """The same bytes, cut between events, so that one of ours can follow when the worker dies."""
+    rest = b""
+    try:
+        async for chunk in chunks:
+            rest += chunk
+            if end := _last_end(rest):
+                yield rest[:end]
+                rest = rest[end:]
+    except (WorkerLost, TurnTimeout) as error:
+        log.warning("a stream of worker %s broke off: %s", worker.id, error)
+        await registry.check(worker.id)
+        body = error.body(
+            session_id=request.headers.get("x-session-id"), request_id=request.state.request_id
+        )
+        # as OpenAI's clients expect it: they raise what is under "error"
+        yield f"data: {json.dumps({'error': body})}\n\n".encode()
+        return
+    if rest:
+        yield rest
+
+
+def _last_end(text: bytes) -> int:
+    """Behind the last blank line; 0 when there is none."""
+    ends = (text.rfind(mark) + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if mark in text)
+    return max(ends, default=0)
 
 
 def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
