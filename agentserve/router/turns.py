@@ -238,6 +238,7 @@ class Turns:
                         answer = await self._hosts.turn(
                             host_turn(record, ask, planned.plan, worker, self._config)
                         )
+                    self._registry.answered(worker.id)
                     break
                 except (WorkerLost, HostLost) as error:
                     if error.code in failed:
@@ -270,6 +271,7 @@ class Turns:
         ``error`` when there is no other."""
         if isinstance(error, WorkerLost):
             lost.add(worker.id)
+            self._registry.failed(worker.id)
             await self._registry.check(worker.id)
             try:
                 record, _ = await self._sessions.place(record, frozenset(lost))

@@ -21,6 +21,7 @@ from agentserve import __version__
 from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import TurnTimeout, WorkerLost
 from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
+from agentserve.router.circuit import Circuit
 
 log = logging.getLogger(__name__)
 LAST_STATUS = 599
@@ -52,6 +53,7 @@ class _Entry:
     running: int = 0
     drain: Drain | None = None
     health_at: float = 0.0
+    circuit: Circuit = field(default_factory=Circuit)
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def view(self, sessions: int) -> Worker:
@@ -127,6 +129,18 @@ class WorkerRegistry:
         finally:
             entry.running -= 1
 
+    def answered(self, worker_id: str) -> None:
+        """A request got an answer from the worker, be it a refusal."""
+        if entry := self._entries.get(worker_id):
+            entry.circuit.succeeded()
+
+    def failed(self, worker_id: str) -> None:
+        """A request was lost on the worker, or got a 5xx."""
+        if entry := self._entries.get(worker_id):
+            entry.circuit.failed(time.monotonic())
+            if reason := entry.circuit.rests(time.monotonic()):
+                self._set(entry, WorkerState.DOWN, reason)
+
     # requests
 
     @asynccontextmanager
@@ -159,6 +173,10 @@ class WorkerRegistry:
                     "which HTTP does not have",
                     hint="is it an SGLang server, without a proxy in between?",
                 )
+            if response.status_code >= 500:
+                self.failed(worker.id)
+            else:
+                self.answered(worker.id)
             yield response
         finally:
             await response.aclose()
@@ -175,11 +193,13 @@ class WorkerRegistry:
         try:
             yield
         except httpx.TimeoutException as error:
+            self.failed(worker.id)
             raise TurnTimeout(
                 f"worker {worker.id} was silent for {self._config.worker_timeout_s:g} s",
                 hint="ask for fewer tokens, or raise the router's worker timeout",
             ) from error
         except httpx.TransportError as error:
+            self.failed(worker.id)
             raise WorkerLost(
                 f"worker {worker.id} at {worker.url} was lost: {error or type(error).__name__}",
                 hint="ask again: another worker is taken when one is ready",
@@ -226,6 +246,9 @@ class WorkerRegistry:
 
     async def _probe(self, entry: _Entry, *, suspected: bool = False) -> None:
         async with entry.probing:
+            if reason := entry.circuit.rests(time.monotonic()):
+                self._set(entry, WorkerState.DOWN, reason)
+                return
             try:
                 report = await self._report(entry)
                 healthy = await self._healthy(entry, report)

@@ -10,6 +10,7 @@ import pytest
 
 from agentserve.core.errors import HostLost, NoWorker, TurnTimeout, Unavailable, WorkerLost
 from agentserve.core.sessions import SessionStatus
+from agentserve.router.circuit import FAILURES
 from agentserve.testing.worker import FakeWorker
 
 from .rig import eventually, new_session, picture, running_rig
@@ -260,3 +261,36 @@ async def test_shutdown_ends_running_turns_and_leaves_them_idle(tmp_path):
         async with running_rig(tmp_path, [worker]) as rig:
             assert (await rig.client.session(session.id)).status.value == "idle"
             assert (await rig.types(session.id))[-1] == "turn.failed"
+
+
+async def test_a_worker_that_fails_everything_rests_though_it_is_healthy(tmp_path):
+    async with running_rig(tmp_path) as rig:
+        failing, other = rig.workers
+        failing.faults.extend(["error"] * FAILURES)
+        for n in range(40):  # until the name of a request is one that goes there
+            name = {"X-Session-Id": f"steady-{n}"}
+            answer = await rig.http.post("/generate", json={"text": "t"}, headers=name)
+            if answer.status_code == 500:
+                break
+        for _ in range(FAILURES - 1):
+            answer = await rig.http.post("/generate", json={"text": "t"}, headers=name)
+            assert answer.status_code == 500
+        listed = {w.url: w for w in (await rig.client.workers()).workers}
+        assert listed[failing.url].state.value == "down"
+        assert "requests in a row failed" in listed[failing.url].reason
+        answer = await rig.http.post("/generate", json={"text": "t"}, headers=name)
+        assert answer.status_code == 200
+        assert len(other.requests) >= 1
+
+
+async def test_forty_bad_requests_then_six_good_ones(tmp_path):
+    """What others' routers count against their workers, until nobody is served any more."""
+    async with running_rig(tmp_path) as rig:
+        for worker in rig.workers:
+            worker.faults.extend(["refuse"] * 40)
+        refused = [await rig.http.post("/generate", json={"text": "bad"}) for _ in range(40)]
+        assert {answer.status_code for answer in refused} == {400}
+        for worker in rig.workers:
+            worker.faults.clear()
+        good = [await rig.http.post("/generate", json={"text": "good"}) for _ in range(6)]
+        assert [answer.status_code for answer in good] == [200] * 6
