@@ -1,72 +1,24 @@
-"""The SQLite store against the protocol's promises."""
+"""Every store against the protocol's promises."""
 
 from __future__ import annotations
 
-import sqlite3
+import asyncio
 import time
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentserve.core.errors import StorageFailed
 from agentserve.core.events import EventType
-from agentserve.core.plans import TextPiece
-from agentserve.core.screens import Size, screen_space
-from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+from agentserve.core.plans import Box, TextPiece, VisualItem
+from agentserve.core.sessions import Pin, SessionStatus
 from agentserve.router.store import (
     EventDraft,
-    ModelBinding,
+    HeldRecord,
     PassPin,
-    SessionRecord,
-    SqliteStore,
-    TurnRecord,
     VersionConflict,
 )
-from agentserve.router.store.migrations import MIGRATIONS
 from agentserve.vision.layouts import LayoutLearner
 
-RESULT = {
-    "session_id": "s_1", "turn": 0, "epoch": 0, "text": "t", "usage": {}, "timings": {},
-    "worker": {"id": "w", "boot_id": "b"}, "screenshot": "0" * 64,
-}  # fmt: skip
-
-
-@pytest.fixture
-async def store(tmp_path):
-    opened = await SqliteStore.open(tmp_path / "deep" / "sessions.sqlite")
-    yield opened
-    await opened.close()
-
-
-def record(session_id: str = "s_1", *, worker: str = "w-1", boot: str = "b", age_s: float = 0):
-    created = datetime.now(UTC) - timedelta(seconds=age_s)
-    return SessionRecord(
-        session=Session(
-            id=session_id,
-            status=SessionStatus.IDLE,
-            program="p",
-            task="t",
-            model=None,
-            policy="full",
-            space=screen_space(Size(width=280, height=280), 1, 28),
-            metadata={},
-            created_at=created,
-            expires_at=created + timedelta(hours=1),
-            last_active_at=created,
-            timeout_s=3600,
-            inactivity_timeout_s=60,
-            pin=Pin(worker_id=worker, boot_id=boot, generation=1),
-        ),
-        binding=ModelBinding(served_model_name="m", tokenizer_sha256="0" * 64, family="f"),
-    )
-
-
-def turn(epoch: int, *ids: int) -> TurnRecord:
-    result = TurnResult.model_validate(RESULT | {"epoch": epoch, "turn": epoch})
-    return TurnRecord(epoch, f"key{epoch}", result, [TextPiece(ids=list(ids))])
-
-
-STARTED = EventDraft(EventType.TURN_STARTED, {"a": 1})
+from .records import STARTED, record, turn
 
 
 async def test_a_record_comes_back_as_it_was(store):
@@ -155,53 +107,3 @@ async def test_layouts_are_kept_by_surface(store):
     await store.put_layouts("a" * 64, twice)
     assert await store.layouts("a" * 64) == twice
     assert await store.layouts("d" * 64) is None
-
-
-async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
-    path = tmp_path / "sessions.sqlite"
-    opened = await SqliteStore.open(path)
-    await opened.create(record(), [])
-    await opened.close()
-    with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE layouts")
-        db.execute("DROP TABLE held")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
-    opened = await SqliteStore.open(path)
-    assert (await opened.get("s_1")).session.cell is None
-    await opened.put_layouts("a" * 64, LayoutLearner())
-    assert await opened.held("s_1") is None
-    await opened.close()
-
-
-async def test_migrations_run_once_and_newer_schemas_are_refused(tmp_path):
-    path = tmp_path / "sessions.sqlite"
-    for _ in range(2):
-        store = await SqliteStore.open(path)
-        await store.close()
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
-    db.close()
-    with pytest.raises(StorageFailed, match="newer version"):
-        await SqliteStore.open(path)
-
-
-HOT = {
-    "get": "SELECT record, version FROM sessions WHERE id = 's'",
-    "events": "SELECT seq FROM events WHERE session_id = 's' AND seq > 5 ORDER BY seq LIMIT 9",
-    "turn": "SELECT key FROM turns WHERE session_id = 's' AND epoch = 3",
-    "transcript": "SELECT pieces FROM turns WHERE session_id = 's' ORDER BY epoch",
-    "due": "SELECT n FROM sessions INDEXED BY sessions_due WHERE status = 'idle' AND deadline < 5"
-    " ORDER BY deadline",
-    "page": "SELECT record FROM sessions WHERE status = 'idle' AND n < 9 ORDER BY n DESC LIMIT 5",
-}
-
-
-@pytest.mark.parametrize("sql", list(HOT.values()), ids=list(HOT))
-async def test_hot_queries_search_an_index(store, tmp_path, sql):
-    with sqlite3.connect(tmp_path / "deep" / "sessions.sqlite") as db:
-        plan = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}"))
-    db.close()
-    assert "SEARCH" in plan and "SCAN" not in plan and "TEMP B-TREE" not in plan
