@@ -19,22 +19,26 @@ RECONNECT_S = 1.0
 async def foreign_changes(client: Redis, channel: str, sender: str) -> AsyncIterator[str]:
     """Ids of the sessions that others than ``sender`` changed, without end. What happens while the
     connection is lost is not told."""
+    lost = False
     while True:
         try:
             async with client.pubsub() as subscription:
                 await subscription.subscribe(channel)
-                async for message in _messages(subscription):
-                    origin, _, session_id = message.partition(" ")
+                lost = False
+                while True:
+                    origin, _, session_id = (await _message(subscription)).partition(" ")
                     if origin != sender:
                         yield session_id
         except (RedisError, OSError) as error:
-            log.warning("changes by other routers are not heard, trying again: %s", error)
+            if not lost:  # once, however long it stays away
+                log.warning("changes by other routers are not heard, trying again: %s", error)
+            lost = True
             await asyncio.sleep(RECONNECT_S)
 
 
-async def _messages(subscription: PubSub) -> AsyncIterator[str]:
-    """What is published, until the connection fails. A peer that has vanished without a word would
-    be waited for in vain: hence the ping, which must be answered."""
+async def _message(subscription: PubSub) -> str:
+    """What is published next. A peer that has vanished without a word would be waited for in vain:
+    hence the ping, which must be answered."""
     pinged = False
     while True:
         message = await subscription.get_message(timeout=QUIET_S)
@@ -43,5 +47,5 @@ async def _messages(subscription: PubSub) -> AsyncIterator[str]:
                 raise ConnectionResetError("no answer to a ping")
             await subscription.ping()
         elif message["type"] == "message":
-            yield message["data"]
+            return message["data"]
         pinged = message is None

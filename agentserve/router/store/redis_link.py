@@ -37,6 +37,7 @@ _OPTIONS = {
 """What may stand behind the ? of a URL."""
 _FORMS = "write it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… or unix:///PATH[?db=DB]"
 
+# The first that fits counts: of a class and its subclass, the subclass comes first.
 _REFUSALS: tuple[tuple[type[exceptions.RedisError], str, str], ...] = (
     (exceptions.AuthenticationError, "does not let the router in",
      "correct user and password in --store"),
@@ -49,9 +50,9 @@ _REFUSALS: tuple[tuple[type[exceptions.RedisError], str, str], ...] = (
      "its operator must raise maxmemory, or sessions be deleted"),
     (exceptions.MovedError, "is not the node of the cluster that has the router's keys",
      "--store must name the primary that has their slot"),
-    (exceptions.ClusterDownError, "belongs to a cluster that is down", "ask again in a moment"),
     (exceptions.MasterDownError, "is a replica that has lost its primary",
      "--store must name the primary"),
+    (exceptions.ClusterDownError, "belongs to a cluster that is down", "ask again in a moment"),
 )  # fmt: skip
 _REFUSED_CODES = {
     "MISCONF": "look at its log: it cannot write to its disk",
@@ -161,4 +162,5 @@ def _checked(url: str) -> str:
         )
     if local:
         return f"{parts.path} ({options.get('db', ['0'])[0]})"
-    return f"{host}:{port or 6379}/{parts.path.strip('/') or 0}"
+    place = f"[{host}]" if ":" in host else host
+    return f"{place}:{port or 6379}/{parts.path.strip('/') or 0}"
