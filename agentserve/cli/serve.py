@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agentserve.cli.console import err
-from agentserve.core.config import ROUTER_PORT, RouterConfig
+from agentserve.core.config import ROUTER_PORT, RouterConfig, store_url
 from agentserve.core.errors import InvalidRequest
 
 _DEFAULT = RouterConfig()
@@ -26,6 +26,13 @@ def serve(
     data: Annotated[
         Path, typer.Option(help="Folder of the session database and the blobs.")
     ] = _DEFAULT.data,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of a Redis that keeps the sessions, so that routers can share them. "
+            "(default: AGENTSERVE_STORE, else the data folder)"
+        ),
+    ] = None,
     programs: Annotated[
         list[Path] | None,
         typer.Option(help="Program file or folder; repeat for several. (default: bundled)"),
@@ -57,6 +64,7 @@ def serve(
     config = RouterConfig(
         workers=tuple(url.rstrip("/") for url in worker),
         data=data,
+        store=store or store_url(),
         programs=tuple(programs or [bundled_programs()]),
         hosts=hosts,
         host_threads=host_threads,

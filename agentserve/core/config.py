@@ -12,6 +12,7 @@ from agentserve.core.errors import InvalidRequest
 MIB = 1024 * 1024
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
+STORE_SCHEMES = ("redis://", "rediss://", "unix://")
 KEEP_CONNECTION_S = 2.0
 """How long our HTTP clients keep an idle connection: well below the 5 s after which uvicorn, which
 serves SGLang too, closes it. A request that meets the closing looks like a lost server."""
@@ -28,6 +29,11 @@ def cache_folder() -> Path:
 def router_url() -> str:
     """The router to talk to when none is named: AGENTSERVE_ROUTER, else the local one."""
     return os.environ.get("AGENTSERVE_ROUTER", f"http://127.0.0.1:{ROUTER_PORT}")
+
+
+def store_url() -> str | None:
+    """The Redis that keeps a router's sessions: AGENTSERVE_STORE; None for its data folder."""
+    return os.environ.get("AGENTSERVE_STORE") or None
 
 
 def chromium_path() -> Path | None:
@@ -49,6 +55,8 @@ class RouterConfig:
     """Base URLs of the workers."""
     data: Path = field(default_factory=lambda: Path("agentserve-data"))
     """Folder of the session database and the blobs."""
+    store: str | None = field(default=None, repr=False)
+    """URL of a Redis that keeps the sessions instead of the data folder. It may hold a password."""
     programs: tuple[Path, ...] = ()
     """Folders (or files) of programs; the bundled ones when empty."""
     hosts: int = 1
@@ -74,6 +82,10 @@ class RouterConfig:
                 raise InvalidRequest(
                     f"{url!r} is not a worker's URL", hint="write it as http://HOST:PORT"
                 )
+        if self.store is not None and not self.store.startswith(STORE_SCHEMES):
+            raise InvalidRequest(
+                "the store is not a Redis URL", hint=f"it begins with {', '.join(STORE_SCHEMES)}"
+            )
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
         _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)

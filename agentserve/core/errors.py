@@ -22,7 +22,7 @@ AgentServeError
 │   ├── WorkerLost           502  the worker died during the turn
 │   ├── TurnTimeout          504  the turn took longer than its limit
 │   ├── OverCapacity         429  a limit on running or queued turns is reached
-│   └── StorageFailed        507  the router cannot write to its data folder
+│   └── StorageFailed        507  the router cannot write to its store
 ├── ProgramFailed            500  the program raised
 ├── EngineMismatch           -    this SGLang does not fit the plugin (the worker does not start)
 ├── BrowserFailed            -    the page or the browser failed

@@ -19,7 +19,7 @@ from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
 from agentserve.router.sessions import Sessions
-from agentserve.router.store import SqliteStore, Store
+from agentserve.router.store import RedisStore, SqliteStore, Store
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.turns import Turns
 from agentserve.router.workers import WorkerRegistry
@@ -55,7 +55,7 @@ async def running_services(
             hint="choose another --data",
         ) from error
     with _owned(config.data):
-        store = await SqliteStore.open(config.data / "sessions.sqlite")
+        store = await open_store(config)
         try:
             events = EventLog(store)
             blobs = BlobStore(config.data / "blobs")
@@ -95,6 +95,14 @@ async def running_services(
                 await registry.stop()
         finally:
             await store.close()
+
+
+async def open_store(config: RouterConfig) -> Store:
+    """The store that the settings name: Redis, or SQLite in the data folder. Raises StorageFailed,
+    and InvalidRequest for a URL that is none."""
+    if config.store is not None:
+        return await RedisStore.open(config.store)
+    return await SqliteStore.open(config.data / "sessions.sqlite")
 
 
 @contextmanager

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+from redis import Redis
 
+from agentserve.router.store import RedisStore, SqliteStore, Store
 from agentserve.testing.worker import FakeWorker
 
+from .redis_server import RedisServer
 from .rig import Rig, running_rig
 
 
@@ -24,3 +28,28 @@ async def small_context(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
         running_rig(tmp_path_factory.mktemp("small"), [worker]) as running,
     ):
         yield running
+
+
+@pytest.fixture(scope="session")
+def shared_redis() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(shared_redis: RedisServer) -> Iterator[RedisServer]:
+    """A running redis-server without keys; settings that a test changes must be put back by it."""
+    with Redis.from_url(shared_redis.url) as client:
+        client.flushall()
+    yield shared_redis
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """Each store there is, empty."""
+    if request.param == "sqlite":
+        opened: Store = await SqliteStore.open(tmp_path / "deep" / "sessions.sqlite")
+    else:
+        opened = await RedisStore.open(request.getfixturevalue("redis_server").url)
+    yield opened
+    await opened.close()

@@ -1,72 +1,26 @@
-"""The SQLite store against the protocol's promises."""
+"""Every store against the protocol's promises."""
 
 from __future__ import annotations
 
-import sqlite3
+import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 
 import pytest
 
-from agentserve.core.errors import StorageFailed
 from agentserve.core.events import EventType
-from agentserve.core.plans import TextPiece
-from agentserve.core.screens import Size, screen_space
-from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+from agentserve.core.plans import Seal, TextPiece, VisualItem
+from agentserve.core.screens import Size
+from agentserve.core.sessions import Pin, SessionStatus
 from agentserve.router.store import (
     EventDraft,
-    ModelBinding,
+    HeldRecord,
     PassPin,
-    SessionRecord,
-    SqliteStore,
-    TurnRecord,
     VersionConflict,
 )
-from agentserve.router.store.migrations import MIGRATIONS
 from agentserve.vision.layouts import LayoutLearner
 
-RESULT = {
-    "session_id": "s_1", "turn": 0, "epoch": 0, "text": "t", "usage": {}, "timings": {},
-    "worker": {"id": "w", "boot_id": "b"}, "screenshot": "0" * 64,
-}  # fmt: skip
-
-
-@pytest.fixture
-async def store(tmp_path):
-    opened = await SqliteStore.open(tmp_path / "deep" / "sessions.sqlite")
-    yield opened
-    await opened.close()
-
-
-def record(session_id: str = "s_1", *, worker: str = "w-1", boot: str = "b", age_s: float = 0):
-    created = datetime.now(UTC) - timedelta(seconds=age_s)
-    return SessionRecord(
-        session=Session(
-            id=session_id,
-            status=SessionStatus.IDLE,
-            program="p",
-            task="t",
-            model=None,
-            policy="full",
-            space=screen_space(Size(width=280, height=280), 1, 28),
-            metadata={},
-            created_at=created,
-            expires_at=created + timedelta(hours=1),
-            last_active_at=created,
-            timeout_s=3600,
-            inactivity_timeout_s=60,
-            pin=Pin(worker_id=worker, boot_id=boot, generation=1),
-        ),
-        binding=ModelBinding(served_model_name="m", tokenizer_sha256="0" * 64, family="f"),
-    )
-
-
-def turn(epoch: int, *ids: int) -> TurnRecord:
-    result = TurnResult.model_validate(RESULT | {"epoch": epoch, "turn": epoch})
-    return TurnRecord(epoch, f"key{epoch}", result, [TextPiece(ids=list(ids))])
-
-
-STARTED = EventDraft(EventType.TURN_STARTED, {"a": 1})
+from .records import STARTED, record, turn
 
 
 async def test_a_record_comes_back_as_it_was(store):
@@ -74,6 +28,36 @@ async def test_a_record_comes_back_as_it_was(store):
     await store.create(written, [STARTED])
     assert await store.get("s_1") == written
     assert await store.get("s_2") is None
+
+
+ODD = '\0 "quoted" \\ \u20ac \U0001f600 \u2028 {agentserve}'
+
+
+async def test_nothing_is_lost_on_the_way(store):
+    written = record().with_session(metadata={"odd": ODD, "": ""}, timeout_s=0.1 + 0.2, task=ODD)
+    written = written.model_copy(update={"runner": "r-1"})
+    pieces = [
+        TextPiece(ids=[1, 2**53 + 1], text=ODD, seal=Seal(history="a" * 64)),
+        VisualItem(blob="b" * 64, size=Size(width=28, height=28), tokens=1, turn=0),
+    ]
+    held = HeldRecord(pieces=[TextPiece(ids=[], text=ODD)], shown="a" * 64, since=3)
+    answer = replace(turn(0, held=held), pieces=pieces, key=ODD)
+    data = {"list": [], "dict": {}, "none": None, "float": 1e22, "int": 2**60, "odd": ODD}
+    await store.create(written, [EventDraft(EventType.SESSION_CREATED, data)])
+    changed = await store.update(written, [EventDraft(EventType.TURN_COMPLETED, data)], answer)
+    assert await store.get("s_1") == changed == written.model_copy(update={"version": 1})
+    assert [event.data for event in await store.events("s_1", 0, 9)] == [data, data]
+    assert await store.turn("s_1", 0) == replace(answer, held=None)
+    assert await store.transcript("s_1") == pieces
+    assert await store.held("s_1") == held
+
+
+async def test_an_id_is_taken_once(store):
+    await store.create(record(), [STARTED])
+    with pytest.raises(VersionConflict):
+        await store.create(record(worker="w-2"), [STARTED])
+    assert await store.pin_counts() == {"w-1": 1}
+    assert len(await store.events("s_1", 0, 9)) == 1
 
 
 async def test_updates_need_the_version_that_was_read(store):
@@ -111,6 +95,61 @@ async def test_turns_are_found_by_epoch_and_paged(store):
     assert await store.turn("s_1", 3) is None
     assert [result.epoch for result in await store.turns("s_1", 1, 5)] == [1, 2]
     assert [piece.ids for piece in await store.transcript("s_1")] == [[0], [1], [2]]
+
+
+async def test_a_fork_begins_with_its_parents_turns(store):
+    parent = record("s_1")
+    await store.create(parent, [])
+    parent = await store.update(parent, turn=turn(0, 1, held=HeldRecord(since=7)))
+    await store.create(record("s_2"), [STARTED], parent)
+    assert await store.transcript("s_2") == [TextPiece(ids=[1])]
+    assert [result.session_id for result in await store.turns("s_2", 0, 9)] == ["s_2"]
+    assert (await store.turn("s_2", 0)).result.session_id == "s_2"
+    assert [event.seq for event in await store.events("s_2", 0, 9)] == [1]
+    for session_id in ("s_1", "s_2"):
+        assert await store.held(session_id) == HeldRecord(since=7, forked=True)
+    # each goes on by itself
+    await store.update(parent, turn=turn(1, 2, held=HeldRecord(since=8)))
+    assert await store.held("s_1") == HeldRecord(since=8)
+    assert await store.held("s_2") == HeldRecord(since=7, forked=True)
+    assert await store.transcript("s_2") == [TextPiece(ids=[1])]
+    with pytest.raises(VersionConflict):
+        await store.create(record("s_3"), [], parent)
+    assert await store.get("s_3") is None
+    assert await store.transcript("s_3") == []
+
+
+async def test_a_deleted_session_leaves_nothing(store):
+    await store.create(record(), [STARTED])
+    await store.update(await store.get("s_1"), [STARTED], turn(0, 1, held=HeldRecord()))
+    await store.delete("s_1")
+    await store.delete("s_1")
+    assert await store.get("s_1") is None
+    assert await store.held("s_1") is None
+    assert await store.turns("s_1", 0, 9) == await store.transcript("s_1") == []
+    assert await store.events("s_1", 0, 9) == []
+    assert await store.page(status=None, before=None, limit=9) == ([], None)
+    assert await store.due(time.time() + 4000, 9) == []
+    assert await store.counts() == await store.pin_counts() == {}
+
+
+async def test_pages_go_from_the_newest_to_the_oldest(store):
+    for number in range(5):
+        await store.create(record(f"s_{number}"), [])
+    await store.update((await store.get("s_3")).with_session(status=SessionStatus.RUNNING))
+
+    async def pages(status, limit):
+        before, found = None, []
+        while True:
+            records, before = await store.page(status=status, before=before, limit=limit)
+            found.append([one.session.id for one in records])
+            if before is None:
+                return found
+
+    assert await pages(None, 2) == [["s_4", "s_3"], ["s_2", "s_1"], ["s_0"]]
+    assert await pages(SessionStatus.IDLE, 2) == [["s_4", "s_2"], ["s_1", "s_0"]]
+    assert await pages(SessionStatus.RUNNING, 2) == [["s_3"]]
+    assert await pages(SessionStatus.EXPIRED, 2) == [[]]
 
 
 async def test_due_are_idle_sessions_behind_their_deadline(store):
@@ -157,51 +196,34 @@ async def test_layouts_are_kept_by_surface(store):
     assert await store.layouts("d" * 64) is None
 
 
-async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
-    path = tmp_path / "sessions.sqlite"
-    opened = await SqliteStore.open(path)
-    await opened.create(record(), [])
-    await opened.close()
-    with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE layouts")
-        db.execute("DROP TABLE held")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
-    opened = await SqliteStore.open(path)
-    assert (await opened.get("s_1")).session.cell is None
-    await opened.put_layouts("a" * 64, LayoutLearner())
-    assert await opened.held("s_1") is None
-    await opened.close()
+async def test_earlier_lives_of_a_worker_are_told_apart(store):
+    for boot in ("b", "b1", "b2", "b21", "c"):
+        await store.create(record(f"s_{boot}", worker="w-1", boot=boot), [])
+    await store.create(record("s_other", worker="w-10", boot="b"), [])
+
+    async def before(limit):
+        records = await store.pinned_before("w-1", "b2", limit)
+        return {one.session.id for one in records}
+
+    assert await before(9) == {"s_b", "s_b1", "s_b21", "s_c"}
+    assert len(await before(3)) == 3
 
 
-async def test_migrations_run_once_and_newer_schemas_are_refused(tmp_path):
-    path = tmp_path / "sessions.sqlite"
-    for _ in range(2):
-        store = await SqliteStore.open(path)
-        await store.close()
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
-    db.close()
-    with pytest.raises(StorageFailed, match="newer version"):
-        await SqliteStore.open(path)
+async def test_a_moved_pin_is_counted_where_it_is(store):
+    await store.create(record(), [])
+    pin = Pin(worker_id="w-2", boot_id="b", generation=2)
+    await store.update((await store.get("s_1")).with_session(pin=pin))
+    assert await store.pin_counts() == {"w-2": 1}
+    assert await store.pinned_before("w-1", "x", 9) == []
+    await store.update((await store.get("s_1")).with_session(pin=None))
+    assert await store.pin_counts() == {}
 
 
-HOT = {
-    "get": "SELECT record, version FROM sessions WHERE id = 's'",
-    "events": "SELECT seq FROM events WHERE session_id = 's' AND seq > 5 ORDER BY seq LIMIT 9",
-    "turn": "SELECT key FROM turns WHERE session_id = 's' AND epoch = 3",
-    "transcript": "SELECT pieces FROM turns WHERE session_id = 's' ORDER BY epoch",
-    "due": "SELECT n FROM sessions INDEXED BY sessions_due WHERE status = 'idle' AND deadline < 5"
-    " ORDER BY deadline",
-    "page": "SELECT record FROM sessions WHERE status = 'idle' AND n < 9 ORDER BY n DESC LIMIT 5",
-}
-
-
-@pytest.mark.parametrize("sql", list(HOT.values()), ids=list(HOT))
-async def test_hot_queries_search_an_index(store, tmp_path, sql):
-    with sqlite3.connect(tmp_path / "deep" / "sessions.sqlite") as db:
-        plan = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}"))
-    db.close()
-    assert "SEARCH" in plan and "SCAN" not in plan and "TEMP B-TREE" not in plan
+async def test_routers_are_alive_until_their_beat_is_over(store):
+    assert await store.alive() == set()
+    await store.beat("r-1", 60)
+    await store.beat("r-2", 0.05)
+    await store.beat("r-3", 0.05)
+    await asyncio.sleep(0.1)
+    await store.beat("r-3", 60)
+    assert await store.alive() == {"r-1", "r-3"}

@@ -11,6 +11,7 @@ from agentserve.router.store.base import (
     VersionConflict,
     storage_failed,
 )
+from agentserve.router.store.redis import RedisStore
 from agentserve.router.store.sqlite import SqliteStore
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "HeldRecord",
     "ModelBinding",
     "PassPin",
+    "RedisStore",
     "SessionRecord",
     "SqliteStore",
     "Store",

@@ -1,17 +1,17 @@
 """The store protocol.
 
 A session is written with optimistic concurrency: ``update`` succeeds only for the version that was
-read, in one transaction with the events and the turn that belong to the change. That is all a
-shared store (Redis) needs to offer as well; no caller relies on a lock of the database.
+read, in one transaction with the events and the turn that belong to the change. No caller relies on
+a lock of the database, so that several routers can share one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from agentserve.core.errors import StorageFailed
 from agentserve.core.events import Event, EventType
@@ -21,6 +21,7 @@ from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
 from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
+PIECES: TypeAdapter[list[Piece]] = TypeAdapter(list[Piece])
 
 
 def storage_failed(error: Exception) -> StorageFailed:
@@ -51,6 +52,8 @@ class SessionRecord(Wire):
     binding: ModelBinding
     oldest_screen: int = 0
     """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
+    runner: str | None = None
+    """The router process that runs the session's turn now."""
     version: int = 0
 
     @property
@@ -132,7 +135,7 @@ class Store(Protocol):
         """Store a new session; with ``parent`` it begins with a copy of that one's turns and of
         what is held of it, which is marked as forked in both.
 
-        Raises VersionConflict when the parent is another one by now.
+        Raises VersionConflict when the id is taken, or the parent is another one by now.
         """
         ...
 
@@ -208,4 +211,20 @@ class Store(Protocol):
 
     async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
         """The last writer wins: what a lost one had seen is seen again."""
+        ...
+
+    # routers
+
+    async def beat(self, router: str, ttl_s: float) -> None:
+        """A router process says that it lives, for the next ``ttl_s`` seconds."""
+        ...
+
+    async def alive(self) -> set[str]:
+        """The router processes whose last beat still holds."""
+        ...
+
+    def changes(self) -> AsyncIterator[str]:
+        """Ids of sessions that another process changed, as it happens. Some may be missed: who
+        follows a session reads it now and then as well. Ends only where the store is no other
+        process's."""
         ...

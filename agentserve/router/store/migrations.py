@@ -69,7 +69,15 @@ async def _held(db: aiosqlite.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held)
+async def _routers(db: aiosqlite.Connection) -> None:
+    await db.execute(
+        """CREATE TABLE routers (
+            id TEXT PRIMARY KEY,
+            alive_until REAL NOT NULL) WITHOUT ROWID"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _routers)
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
@@ -17,13 +18,13 @@ from pathlib import Path
 from typing import Self
 
 import aiosqlite
-from pydantic import TypeAdapter
 
 from agentserve.core.errors import StorageFailed
 from agentserve.core.events import Event
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, SessionStatus, TurnResult
 from agentserve.router.store.base import (
+    PIECES,
     EventDraft,
     HeldRecord,
     PassPin,
@@ -35,7 +36,6 @@ from agentserve.router.store.base import (
 from agentserve.router.store.migrations import migrate
 from agentserve.vision.layouts import LayoutLearner
 
-_PIECES: TypeAdapter[list[Piece]] = TypeAdapter(list[Piece])
 _OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
 
 
@@ -90,11 +90,13 @@ class SqliteStore:
         async with self._transaction() as db:
             if parent is not None:
                 await _copy_turns(db, parent, session.id)
-            await db.execute(
+            cursor = await db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
-                " last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?)",
+                " last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (session.id, *_columns(record), len(events), record.model_dump_json()),
             )
+            if not cursor.rowcount:
+                raise VersionConflict(session.id)
             await _insert_events(db, session.id, 0, events)
 
     async def get(self, session_id: str) -> SessionRecord | None:
@@ -134,7 +136,7 @@ class SqliteStore:
                         turn.epoch,
                         turn.key,
                         turn.result.model_dump_json(),
-                        _PIECES.dump_json(list(turn.pieces)).decode(),
+                        PIECES.dump_json(list(turn.pieces)).decode(),
                     ),
                 )
                 if turn.held is not None:
@@ -194,7 +196,7 @@ class SqliteStore:
                 epoch=number,
                 key=key,
                 result=TurnResult.model_validate_json(result),
-                pieces=_PIECES.validate_json(pieces),
+                pieces=PIECES.validate_json(pieces),
             )
         return None
 
@@ -211,7 +213,7 @@ class SqliteStore:
         rows = await self._rows(
             "SELECT pieces FROM turns WHERE session_id = ? ORDER BY epoch", session_id
         )
-        return [piece for row in rows for piece in _PIECES.validate_json(row[0])]
+        return [piece for row in rows for piece in PIECES.validate_json(row[0])]
 
     async def held(self, session_id: str) -> HeldRecord | None:
         rows = await self._rows("SELECT record FROM held WHERE session_id = ?", session_id)
@@ -283,6 +285,25 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO layouts (surface, learner) VALUES (?, ?)",
                 (surface, learner.model_dump_json()),
             )
+
+    # routers
+
+    async def beat(self, router: str, ttl_s: float) -> None:
+        async with self._transaction() as db:
+            await db.execute("DELETE FROM routers WHERE alive_until <= ?", (time.time(),))
+            await db.execute(
+                "INSERT OR REPLACE INTO routers (id, alive_until) VALUES (?, ?)",
+                (router, time.time() + ttl_s),
+            )
+
+    async def alive(self) -> set[str]:
+        rows = await self._rows("SELECT id FROM routers WHERE alive_until > ?", time.time())
+        return {row[0] for row in rows}
+
+    async def changes(self) -> AsyncIterator[str]:
+        """None: one process has the file to itself."""
+        for session_id in ():
+            yield session_id
 
     # plumbing
 

@@ -1,0 +1,2 @@
+#!lua flags=no-writes
+return redis.call('ZRANGE', key('routers'), now(), '+inf', 'BYSCORE')

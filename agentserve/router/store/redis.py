@@ -1,0 +1,286 @@
+"""The store in one Redis, which several routers share.
+
+A write is one Lua script: version check, record, turn, events and indexes change together or not at
+all. A list of sessions is read by a script as well, so that its records are what the index says.
+No call walks more than it returns.
+
+What Redis was told to keep it keeps: ``open`` warns when its settings are weaker than the protocol.
+A replica that takes over may lack the last writes, since Redis copies them after it has answered.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from agentserve.core.events import Event
+from agentserve.core.plans import Piece, Sha256
+from agentserve.core.sessions import Pin, SessionStatus, TurnResult
+from agentserve.router.store.base import (
+    PIECES,
+    EventDraft,
+    HeldRecord,
+    PassPin,
+    SessionRecord,
+    TurnRecord,
+    VersionConflict,
+)
+from agentserve.router.store.redis_changes import foreign_changes
+from agentserve.router.store.redis_checks import check_schema, check_version, loss_warnings
+from agentserve.router.store.redis_link import RedisLink
+from agentserve.router.store.redis_scripts import ROOT, Scripts
+from agentserve.vision.layouts import LayoutLearner
+
+log = logging.getLogger(__name__)
+_DROPPED_AT_ONCE = 1000
+
+
+class RedisStore:
+    """Implements router.store.base.Store. Make one by ``await RedisStore.open(url)``.
+
+    Every call but ``changes`` raises StorageFailed when Redis cannot be reached or refuses.
+    """
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+        self._scripts = Scripts(link.client)
+        self._sender = secrets.token_hex(8)
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Connect, and check that this Redis will do.
+
+        Raises StorageFailed when it cannot be reached, is too old or has another schema, and
+        InvalidRequest for a URL that is none. Logs a warning when it may lose sessions.
+        """
+        link = RedisLink(url)
+        try:
+            async with link.reaching() as client:
+                await client.ping()
+                await check_version(client)
+                await check_schema(client, _key("schema"))
+                for warning in await loss_warnings(client):
+                    log.warning("the Redis store at %s: %s", link.where, warning)
+        except BaseException:  # cancellation included: no connection stays open
+            await link.close()
+            raise
+        return cls(link)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    # sessions
+
+    async def create(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft],
+        parent: SessionRecord | None = None,
+    ) -> None:
+        write = self._write(record, events)
+        if parent is not None:
+            write["parent"] = {"id": parent.session.id, "version": str(parent.version)}
+        if not await self._run("create", json.dumps(write)):
+            raise VersionConflict(parent.session.id if parent else record.session.id)
+
+    async def get(self, session_id: str) -> SessionRecord | None:
+        async with self._link.reaching() as redis:
+            record, version = await redis.hmget(_key("session", session_id), "record", "version")
+        return _record(record, version) if record is not None else None
+
+    async def update(
+        self,
+        record: SessionRecord,
+        events: Sequence[EventDraft] = (),
+        turn: TurnRecord | None = None,
+    ) -> SessionRecord:
+        write = self._write(record, events) | {"version": str(record.version)}
+        if turn is not None:
+            write["turn"] = _turn(turn)
+        if not await self._run("update", json.dumps(write)):
+            raise VersionConflict(record.session.id)
+        return record.model_copy(update={"version": record.version + 1})
+
+    async def delete(self, session_id: str) -> None:
+        await self._run("delete", session_id, self._sender)
+
+    async def page(
+        self, *, status: SessionStatus | None, before: int | None, limit: int
+    ) -> tuple[list[SessionRecord], int | None]:
+        index = "sessions" if status is None else f"status:{status.value}"
+        highest = "+inf" if before is None else f"({before}"
+        more, rows = await self._run("page", index, highest, limit)
+        return _records(rows), int(rows[-1][2]) if more else None
+
+    async def due(self, now: float, limit: int) -> list[SessionRecord]:
+        return _records(await self._run("due", now, limit))
+
+    async def counts(self) -> dict[str, int]:
+        async with self._link.reaching() as redis, redis.pipeline() as several:
+            for status in SessionStatus:
+                several.zcard(_key("status", status.value))
+            numbers = await several.execute()
+        return {
+            status.value: number
+            for status, number in zip(SessionStatus, numbers, strict=True)
+            if number
+        }
+
+    # turns and events: streams whose ids are the epoch and the number of the event
+
+    async def turn(self, session_id: str, epoch: int) -> TurnRecord | None:
+        async with self._link.reaching() as redis, redis.pipeline() as several:
+            several.xrange(_key("turns", session_id), epoch, epoch)
+            several.xrange(_key("pieces", session_id), epoch, epoch)
+            turns, pieces = await several.execute()
+        for (_, turn), (_, its) in zip(turns, pieces, strict=True):
+            return TurnRecord(
+                epoch=epoch,
+                key=turn["key"],
+                result=_result(session_id, turn),
+                pieces=PIECES.validate_json(its["pieces"]),
+            )
+        return None
+
+    async def turns(self, session_id: str, start: int, limit: int) -> list[TurnResult]:
+        async with self._link.reaching() as redis:
+            rows = await redis.xrange(_key("turns", session_id), start, count=limit)
+        return [_result(session_id, turn) for _, turn in rows]
+
+    async def transcript(self, session_id: str) -> list[Piece]:
+        async with self._link.reaching() as redis:
+            rows = await redis.xrange(_key("pieces", session_id))
+        return [piece for _, turn in rows for piece in PIECES.validate_json(turn["pieces"])]
+
+    async def held(self, session_id: str) -> HeldRecord | None:
+        async with self._link.reaching() as redis:
+            held, forked = await redis.hmget(_key("session", session_id), "held", "forked")
+        if held is None:
+            return None
+        record = HeldRecord.model_validate_json(held)
+        return record.model_copy(update={"forked": True}) if forked else record
+
+    async def events(self, session_id: str, after: int, limit: int) -> list[Event]:
+        async with self._link.reaching() as redis:
+            rows = await redis.xrange(_key("events", session_id), after + 1, count=limit)
+        return [
+            Event(
+                session_id=session_id,
+                seq=int(place.partition("-")[0]),
+                type=event["type"],
+                at=event["at"],
+                data=json.loads(event["data"]),
+            )
+            for place, event in rows
+        ]
+
+    # pins
+
+    async def pin_counts(self) -> dict[str, int]:
+        async with self._link.reaching() as redis:
+            rows = await redis.zrange(_key("pins"), 0, -1, withscores=True)
+        return {worker: int(number) for worker, number in rows}
+
+    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
+        return _records(await self._run("pinned_before", worker_id, boot_id, limit))
+
+    async def pass_pin(self, session_id: str) -> PassPin | None:
+        async with self._link.reaching() as redis, redis.pipeline() as several:
+            several.hget(_key("pass_pins"), session_id)
+            several.zscore(_key("pass_used"), session_id)
+            pin, used_at = await several.execute()
+        if pin is None:
+            return None
+        return PassPin(session_id, Pin.model_validate_json(pin), used_at)
+
+    async def put_pass_pin(self, pin: PassPin) -> None:
+        await self._run("put_pass_pin", pin.session_id, pin.pin.model_dump_json(), pin.used_at)
+
+    async def drop_pass_pins(self, used_before: float) -> int:
+        dropped = 0
+        while True:
+            number = await self._run("drop_pass_pins", used_before, _DROPPED_AT_ONCE)
+            dropped += number
+            if number < _DROPPED_AT_ONCE:
+                return dropped
+
+    # layouts
+
+    async def layouts(self, surface: Sha256) -> LayoutLearner | None:
+        async with self._link.reaching() as redis:
+            learner = await redis.hget(_key("layouts"), surface)
+        return LayoutLearner.model_validate_json(learner) if learner is not None else None
+
+    async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
+        async with self._link.reaching() as redis:
+            await redis.hset(_key("layouts"), surface, learner.model_dump_json())
+
+    # routers
+
+    async def beat(self, router: str, ttl_s: float) -> None:
+        await self._run("beat", router, ttl_s)
+
+    async def alive(self) -> set[str]:
+        return set(await self._run("alive"))
+
+    def changes(self) -> AsyncIterator[str]:
+        return foreign_changes(self._link.client, _key("changes"), self._sender)
+
+    # plumbing
+
+    async def _run(self, script: str, *args: str | int | float) -> Any:
+        async with self._link.reaching():
+            return await self._scripts.run(script, *args)
+
+    def _write(self, record: SessionRecord, events: Sequence[EventDraft]) -> dict[str, Any]:
+        """What create and update send. The token tells the script a write that is repeated after a
+        lost answer from another one."""
+        session = record.session
+        pin = session.pin if record.open else None
+        at = datetime.now(UTC).isoformat()
+        return {
+            "sender": self._sender,
+            "token": secrets.token_hex(8),
+            "id": session.id,
+            "record": record.model_dump_json(),
+            "status": session.status.value,
+            "due": repr(record.deadline) if session.status is SessionStatus.IDLE else "",
+            "worker": pin.worker_id if pin else "",
+            "pinned": f"{pin.worker_id}\0{pin.boot_id}\0{session.id}" if pin else "",
+            "events": [
+                {"type": event.type.value, "at": at, "data": json.dumps(event.data)}
+                for event in events
+            ],
+        }
+
+
+def _key(*parts: str) -> str:
+    return ":".join((ROOT, *parts))
+
+
+def _turn(turn: TurnRecord) -> dict[str, str]:
+    sent = {
+        "epoch": str(turn.epoch),
+        "key": turn.key,
+        "result": turn.result.model_dump_json(),
+        "pieces": PIECES.dump_json(list(turn.pieces)).decode(),
+    }
+    return sent if turn.held is None else sent | {"held": turn.held.model_dump_json()}
+
+
+def _result(session_id: str, turn: dict[str, str]) -> TurnResult:
+    """The result of a turn. A fork's turns are copies, with their first session's id in them."""
+    result = TurnResult.model_validate_json(turn["result"])
+    return result.model_copy(update={"session_id": session_id})
+
+
+def _record(record: str, version: str) -> SessionRecord:
+    return SessionRecord.model_validate_json(record).model_copy(update={"version": int(version)})
+
+
+def _records(rows: Iterable[Sequence[str]]) -> list[SessionRecord]:
+    return [_record(record, version) for record, version, _ in rows]
