@@ -33,6 +33,13 @@ def serve(
             "(default: AGENTSERVE_STORE, else the data folder)"
         ),
     ] = None,
+    blobs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the screenshots, the same for all routers that share a store. "
+            "(default: in --data)"
+        ),
+    ] = None,
     programs: Annotated[
         list[Path] | None,
         typer.Option(help="Program file or folder; repeat for several. (default: bundled)"),
@@ -65,6 +72,7 @@ def serve(
         workers=tuple(url.rstrip("/") for url in worker),
         data=data,
         store=store or store_url(),
+        blobs=blobs,
         programs=tuple(programs or [bundled_programs()]),
         hosts=hosts,
         host_threads=host_threads,

@@ -57,6 +57,8 @@ class RouterConfig:
     """Folder of the session database and the blobs."""
     store: str | None = field(default=None, repr=False)
     """URL of a Redis that keeps the sessions instead of the data folder. It may hold a password."""
+    blobs: Path | None = None
+    """Folder of the blobs, the same for all routers that share a store. None: in ``data``."""
     programs: tuple[Path, ...] = ()
     """Folders (or files) of programs; the bundled ones when empty."""
     hosts: int = 1

@@ -8,15 +8,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import secrets
 import tempfile
+import time
 from collections.abc import AsyncIterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from agentserve.core.blobs import blob_path, sha256_of
 from agentserve.core.errors import InvalidRequest, UnknownBlob
 from agentserve.router.store import storage_failed
+
+
+OLD_UPLOAD_S = 3600.0
+"""An upload that nobody has written to for so long is nobody's."""
 
 
 class BlobStore:
@@ -27,7 +33,18 @@ class BlobStore:
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
         for left in self._incoming.iterdir():  # uploads that a crash cut off
-            left.unlink()
+            with suppress(FileNotFoundError):  # another router of this folder was faster
+                if time.time() - left.stat().st_mtime > OLD_UPLOAD_S:
+                    left.unlink()
+        self.id = self._named()
+        """Of the folder: the routers that share a store must have the same one."""
+
+    def _named(self) -> str:
+        path = self.root / "id"
+        with suppress(FileExistsError), self._new_file() as file:
+            _write_all(file, secrets.token_hex(16).encode())
+            os.link(file.name, path)
+        return path.read_text()
 
     async def has(self, sha256: str) -> bool:
         return await asyncio.to_thread(blob_path(self.root, sha256).is_file)

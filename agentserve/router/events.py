@@ -1,19 +1,21 @@
 """The log of a session: every change is written with its events, and followers are told.
 
 Followers wait in this process; the events themselves are read from the store, so a follower that
-comes late, or comes back with a cursor, misses nothing.
+comes late, or comes back with a cursor, misses nothing. What other routers change is told by the
+store, which may miss some: so followers look by themselves now and then.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from agentserve.core.events import TERMINAL, Event, EventPage
 from agentserve.router.store import EventDraft, SessionRecord, Store, TurnRecord
 
 PAGE = 500
+LOOK_EVERY_S = 5.0
 
 
 class EventLog:
@@ -37,12 +39,12 @@ class EventLog:
     ) -> SessionRecord:
         """Store.update, then wake the session's followers. Raises VersionConflict."""
         updated = await self._store.update(record, events, turn)
-        self._wake(record.session.id)
+        self.wake(record.session.id)
         return updated
 
     async def delete(self, session_id: str) -> None:
         await self._store.delete(session_id)
-        self._wake(session_id)
+        self.wake(session_id)
 
     async def page(self, session_id: str, after: int, limit: int) -> EventPage:
         events = await self._store.events(session_id, after, limit)
@@ -63,7 +65,19 @@ class EventLog:
                 if not events:
                     if record is None or not record.open:
                         return
-                    await changed.wait()
+                    await _wait(changed)
+
+    async def changed(self, record: SessionRecord) -> None:
+        """Returns when a session may be another one than ``record``, in this process or another."""
+        with self._listening(record.session.id) as changed:
+            current = await self._store.get(record.session.id)
+            if current is not None and current.version == record.version:
+                await _wait(changed)
+
+    def wake(self, session_id: str) -> None:
+        """Tell a session's followers that it has changed."""
+        for changed in self._followers.get(session_id, ()):
+            changed.set()
 
     @contextmanager
     def _listening(self, session_id: str) -> Iterator[asyncio.Event]:
@@ -77,6 +91,8 @@ class EventLog:
             if not followers:
                 self._followers.pop(session_id, None)
 
-    def _wake(self, session_id: str) -> None:
-        for changed in self._followers.get(session_id, ()):
-            changed.set()
+
+async def _wait(changed: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_EVERY_S):
+            await changed.wait()

@@ -1,4 +1,5 @@
-"""Work that nobody asks for: sessions expire, pins of dead workers move, names are forgotten."""
+"""Work that nobody asks for: sessions expire, pins of dead workers move, turns of dead routers end,
+names are forgotten."""
 
 from __future__ import annotations
 
@@ -7,30 +8,36 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import Store
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
 REAP_EVERY_S = 1.0
+TAKE_OVER_EVERY_S = 5.0
 PASS_PIN_TTL_S = 86_400.0
 """A pass-through name that was not used for a day is forgotten."""
 _BATCH = 100
 
 
 class Reaper:
-    """Two tasks for a whole router, however many sessions there are."""
+    """Three tasks for a whole router, however many sessions there are."""
 
-    def __init__(self, store: Store, sessions: Sessions, registry: WorkerRegistry) -> None:
+    def __init__(
+        self, store: Store, sessions: Sessions, registry: WorkerRegistry, replica: Replica
+    ) -> None:
         self._store = store
         self._sessions = sessions
         self._registry = registry
+        self._replica = replica
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         self._tasks = [
             asyncio.create_task(_forever(self._reap, REAP_EVERY_S)),
             asyncio.create_task(_forever(self._follow_lives, 0)),
+            asyncio.create_task(_forever(self._take_over, TAKE_OVER_EVERY_S)),
         ]
 
     async def stop(self) -> None:
@@ -43,6 +50,9 @@ class Reaper:
             for record in due:
                 await self._sessions.expire(record)
         await self._store.drop_pass_pins(time.time() - PASS_PIN_TTL_S)
+
+    async def _take_over(self) -> None:
+        await self._sessions.recover(await self._replica.alive())
 
     async def _follow_lives(self) -> None:
         worker_id, boot_id = await self._registry.lives.get()

@@ -18,6 +18,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
+from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import RedisStore, SqliteStore, Store
 from agentserve.router.surfaces import Surfaces
@@ -58,18 +59,28 @@ async def running_services(
         store = await open_store(config)
         try:
             events = EventLog(store)
-            blobs = BlobStore(config.data / "blobs")
+            blobs = BlobStore(config.blobs or config.data / "blobs")
+            if await store.agree("blobs", blobs.id) != blobs.id:
+                raise StorageFailed(
+                    f"the routers of this store have another blob folder than {blobs.root}",
+                    hint="give all of them the same --blobs, on a file system that they share",
+                )
             registry = WorkerRegistry(config)
             hosts = HostPool(config, blobs.root, command, metrics)
             sessions = Sessions(
                 store, events, registry, hosts, metrics, max_turn_tokens=config.max_turn_tokens
             )
             planner = Planner(store, blobs, Surfaces(store, hosts), config.max_turn_tokens)
-            turns = Turns(config, store, events, sessions, registry, hosts, blobs, planner, metrics)
+            replica = Replica(store, lambda session_id: turns.heard(session_id))
+            turns = Turns(
+                config, store, events, sessions, registry, hosts, blobs, planner, metrics,
+                replica.id,
+            )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(store, sessions, registry, hosts, planner, config.turn_timeout_s)
-            reaper = Reaper(store, sessions, registry)
-            await sessions.recover()
+            reaper = Reaper(store, sessions, registry, replica)
+            await replica.start()
+            await sessions.recover(await replica.alive())
             await registry.start()
             await hosts.start()
             await reaper.start()
@@ -93,6 +104,7 @@ async def running_services(
                 await reaper.stop()
                 await hosts.stop()
                 await registry.stop()
+                await replica.stop()
         finally:
             await store.close()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from agentserve.core.errors import (
@@ -200,6 +201,7 @@ class Sessions:
                 ),
                 EventDraft(EventType.PIN_PLACED, _pin_data(session.pin)),
             ]
+            # the parent is idle: no turn of its runs in the fork either
             record = parent.model_copy(update={"session": session, "version": 0})
             try:
                 await self._events.create(record, events, parent)
@@ -232,17 +234,22 @@ class Sessions:
         except VersionConflict:  # a turn was faster, or another expiry
             return await self.get(record.session.id)
 
-    async def recover(self) -> None:
-        """After a start: no turn runs, whatever the store says. Epochs stay, so clients may ask
-        the lost turns again."""
-        lost = EventDraft(EventType.TURN_FAILED, {"code": "router_restarted"})
+    async def recover(self, alive: Collection[str]) -> None:
+        """End the turns that no router of ``alive`` runs, whatever the store says. Epochs stay, so
+        clients may ask the lost turns again."""
+        lost = EventDraft(EventType.TURN_FAILED, {"code": "router_lost"})
+        cursor: int | None = None
         while True:
-            records, _ = await self._store.page(
-                status=SessionStatus.RUNNING, before=None, limit=_BATCH
+            records, cursor = await self._store.page(
+                status=SessionStatus.RUNNING, before=cursor, limit=_BATCH
             )
             for record in records:
-                await self._events.update(record.with_session(status=SessionStatus.IDLE), lost)
-            if not records:
+                if record.running is not None and record.running.router in alive:
+                    continue
+                idle = record.with_session(status=SessionStatus.IDLE)
+                with suppress(VersionConflict):  # another router was faster
+                    await self._events.update(idle.model_copy(update={"running": None}), lost)
+            if cursor is None:
                 return
 
     # placing

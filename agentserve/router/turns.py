@@ -33,7 +33,14 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.planning import Planner
 from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions, now
-from agentserve.router.store import EventDraft, SessionRecord, Store, TurnRecord, VersionConflict
+from agentserve.router.store import (
+    EventDraft,
+    RunningTurn,
+    SessionRecord,
+    Store,
+    TurnRecord,
+    VersionConflict,
+)
 from agentserve.router.tasks import Tasks
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.screenshots import Screenshot, open_screenshot
@@ -84,7 +91,10 @@ class Turns:
         blobs: BlobStore,
         planner: Planner,
         metrics: Metrics,
+        router: str,
     ) -> None:
+        """``router`` names this process in the store."""
+        self._router = router
         self._config = config
         self._store = store
         self._events = events
@@ -120,6 +130,14 @@ class Turns:
         if running := self._running.get(session_id):
             running.closed = True
             running.task.cancel()
+
+    async def heard(self, session_id: str) -> None:
+        """Another router has changed a session. Raises StorageFailed."""
+        self._events.wake(session_id)
+        if session_id in self._running:
+            record = await self._store.get(session_id)
+            if record is None or not record.open:
+                self.close(session_id)
 
     async def stop(self) -> None:
         await self._tasks.stop()
@@ -167,9 +185,9 @@ class Turns:
                     return await self._stored(record, epoch, key)
                 if epoch > record.session.epoch:
                     raise _stale(record, epoch)
-                if record.session.status is SessionStatus.IDLE:
+                if record.session.status is SessionStatus.IDLE or self._orphaned(record):
                     try:
-                        record = await self._begin(record, shot, ask.request_id)
+                        record = await self._begin(record, shot, key, ask.request_id)
                     except VersionConflict:
                         continue
                     task = asyncio.current_task()
@@ -177,7 +195,7 @@ class Turns:
                     self._running[session_id] = _Running(key, task)
                     return record
                 running = self._running.get(session_id)
-            if running is None and await self._ended(record):
+            if running is None and await self._ended(record, key):
                 continue
             if running is None or running.key != key:
                 raise TurnInProgress(
@@ -190,8 +208,20 @@ class Turns:
                 raise SessionClosed(f"the turn of session {session_id} was cancelled")
             return running.task.result().model_copy(update={"replayed": True})
 
-    async def _ended(self, record: SessionRecord) -> bool:
-        """Whether the turn that ``record`` shows as running has ended since it was read."""
+    def _orphaned(self, record: SessionRecord) -> bool:
+        """Whether a turn of this router is shown as running and is not: the store was lost before
+        it told that the turn had begun, or could be told that it had failed."""
+        running = record.running
+        ours = running is not None and running.router == self._router
+        return ours and record.session.id not in self._running
+
+    async def _ended(self, record: SessionRecord, key: str) -> bool:
+        """Whether the turn that ``record`` shows as running has ended, or goes on at another router
+        for the same request: then after some waiting."""
+        running = record.running
+        if running is not None and running.router != self._router and running.key == key:
+            await self._events.changed(record)
+            return True
         current = await self._sessions.open(record.session.id)
         return current.session.status is SessionStatus.IDLE
 
@@ -202,7 +232,7 @@ class Turns:
         return turn.result.model_copy(update={"replayed": True})
 
     async def _begin(
-        self, record: SessionRecord, shot: Screenshot, request_id: str
+        self, record: SessionRecord, shot: Screenshot, key: str, request_id: str
     ) -> SessionRecord:
         data = {
             "epoch": record.session.epoch,
@@ -210,6 +240,8 @@ class Turns:
             "screenshot": shot.sha256,
             "request_id": request_id,
         }
+        running = RunningTurn(router=self._router, key=key)
+        record = record.model_copy(update={"running": running})
         return await self._events.update(
             record.with_session(status=SessionStatus.RUNNING, last_active_at=now()),
             EventDraft(EventType.TURN_STARTED, data),
@@ -305,13 +337,23 @@ class Turns:
                 turns=result.turn + 1,
                 pin=pin,
                 usage=session.usage.plus(result.usage),
-            ).model_copy(update={"oldest_screen": min(screens, default=result.turn + 1)})
+            )
+            oldest = min(screens, default=result.turn + 1)
+            done = done.model_copy(update={"running": None, "oldest_screen": oldest})
             try:
                 event = EventDraft(EventType.TURN_COMPLETED, data)
                 await self._events.update(done, event, turn=turn)
                 return
-            except VersionConflict:  # the pin was moved, or the session closed
-                record = await self._sessions.open(session.id)
+            except VersionConflict:  # the pin was moved, the session closed, or taken from us
+                current = await self._sessions.open(session.id)
+                if current.running != record.running:
+                    raise TurnInProgress(
+                        f"session {session.id} was taken over by another router while this one "
+                        "was silent",
+                        hint="ask again with the session's current epoch",
+                        details={"epoch": current.session.epoch},
+                    ) from None
+                record = current
 
     async def _fail(self, record: SessionRecord, error: BaseException) -> None:
         """Back to idle at the same epoch, unless the session was closed meanwhile."""
@@ -323,9 +365,10 @@ class Turns:
         }
         while True:
             current = await self._store.get(record.session.id)
-            if current is None or current.session.status is not SessionStatus.RUNNING:
+            if current is None or current.running != record.running:
                 return
             try:
+                current = current.model_copy(update={"running": None})
                 await self._events.update(
                     current.with_session(status=SessionStatus.IDLE, last_active_at=now()),
                     EventDraft(EventType.TURN_FAILED, data),

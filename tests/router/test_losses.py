@@ -233,7 +233,7 @@ async def test_a_turn_that_a_crash_cut_off_can_be_asked_again(tmp_path):
         async with running_rig(tmp_path, [worker]) as rig:
             assert (await rig.client.session(session.id)).status.value == "idle"
             last = (await rig.events(session.id))[-1]
-            assert (last.type.value, last.data) == ("turn.failed", {"code": "router_restarted"})
+            assert (last.type.value, last.data) == ("turn.failed", {"code": "router_lost"})
             assert (await rig.client.turn(session.id, RED, epoch=0)).turn == 0
 
 

@@ -45,6 +45,15 @@ class ModelBinding(Wire):
     family: str
 
 
+class RunningTurn(Wire):
+    """The turn that a session runs now."""
+
+    router: str
+    """The router process that runs it."""
+    key: str
+    """Which request it answers: see TurnRecord."""
+
+
 class SessionRecord(Wire):
     """A session with what only the router needs to know of it."""
 
@@ -52,8 +61,8 @@ class SessionRecord(Wire):
     binding: ModelBinding
     oldest_screen: int = 0
     """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
-    runner: str | None = None
-    """The router process that runs the session's turn now."""
+    running: RunningTurn | None = None
+    """Set while a turn runs."""
     version: int = 0
 
     @property
@@ -220,8 +229,23 @@ class Store(Protocol):
         ...
 
     async def alive(self) -> set[str]:
-        """The router processes whose last beat still holds."""
+        """The router processes whose last beat still holds; of a store that one process has to
+        itself, none."""
         ...
+
+    async def agree(self, name: str, value: str) -> str:
+        """What the first router that asked has said: all that share the store must agree on it."""
+        ...
+
+    # drains
+
+    async def drains(self) -> dict[str, str]:
+        """The workers that are being emptied, and the router that sees to it, by worker id."""
+        ...
+
+    async def put_drain(self, worker_id: str, router: str) -> None: ...
+
+    async def drop_drain(self, worker_id: str) -> None: ...
 
     def changes(self) -> AsyncIterator[str]:
         """Ids of sessions that another process changed, as it happens. Some may be missed: who

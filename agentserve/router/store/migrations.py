@@ -69,15 +69,15 @@ async def _held(db: aiosqlite.Connection) -> None:
     )
 
 
-async def _routers(db: aiosqlite.Connection) -> None:
+async def _drains(db: aiosqlite.Connection) -> None:
     await db.execute(
-        """CREATE TABLE routers (
-            id TEXT PRIMARY KEY,
-            alive_until REAL NOT NULL) WITHOUT ROWID"""
+        """CREATE TABLE drains (
+            worker_id TEXT PRIMARY KEY,
+            router TEXT NOT NULL) WITHOUT ROWID"""
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _routers)
+MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains)
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

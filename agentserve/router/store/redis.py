@@ -227,6 +227,23 @@ class RedisStore:
     async def alive(self) -> set[str]:
         return set(await self._run("alive"))
 
+    async def agree(self, name: str, value: str) -> str:
+        async with self._link.reaching() as redis:
+            # GET answers what was there before: nothing when this value is the first
+            return await redis.set(_key("agreed", name), value, nx=True, get=True) or value
+
+    async def drains(self) -> dict[str, str]:
+        async with self._link.reaching() as redis:
+            return await redis.hgetall(_key("drains"))
+
+    async def put_drain(self, worker_id: str, router: str) -> None:
+        async with self._link.reaching() as redis:
+            await redis.hset(_key("drains"), worker_id, router)
+
+    async def drop_drain(self, worker_id: str) -> None:
+        async with self._link.reaching() as redis:
+            await redis.hdel(_key("drains"), worker_id)
+
     def changes(self) -> AsyncIterator[str]:
         return foreign_changes(self._link.client, _key("changes"), self._sender)
 

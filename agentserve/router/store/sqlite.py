@@ -289,21 +289,31 @@ class SqliteStore:
     # routers
 
     async def beat(self, router: str, ttl_s: float) -> None:
-        async with self._transaction() as db:
-            await db.execute("DELETE FROM routers WHERE alive_until <= ?", (time.time(),))
-            await db.execute(
-                "INSERT OR REPLACE INTO routers (id, alive_until) VALUES (?, ?)",
-                (router, time.time() + ttl_s),
-            )
+        """Nothing: one process has the file to itself."""
 
     async def alive(self) -> set[str]:
-        rows = await self._rows("SELECT id FROM routers WHERE alive_until > ?", time.time())
-        return {row[0] for row in rows}
+        return set()
+
+    async def agree(self, name: str, value: str) -> str:
+        return value
 
     async def changes(self) -> AsyncIterator[str]:
         """None: one process has the file to itself."""
         for session_id in ():
             yield session_id
+
+    # drains
+
+    async def drains(self) -> dict[str, str]:
+        return dict(await self._rows("SELECT worker_id, router FROM drains"))
+
+    async def put_drain(self, worker_id: str, router: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("INSERT OR REPLACE INTO drains VALUES (?, ?)", (worker_id, router))
+
+    async def drop_drain(self, worker_id: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("DELETE FROM drains WHERE worker_id = ?", (worker_id,))
 
     # plumbing
 
