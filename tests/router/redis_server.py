@@ -21,7 +21,7 @@ class RedisServer:
         # not pytest's folders: a socket's path has at most 107 characters
         self.folder = Path(tempfile.mkdtemp(prefix="redis-"))
         self.socket = self.folder / "s"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._options = options or DURABLE
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,7 +69,7 @@ class RedisServer:
             return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

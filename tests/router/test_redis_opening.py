@@ -15,7 +15,7 @@ from agentserve.router.store import RedisStore, SqliteStore, redis_checks
 from agentserve.router.store.redis_link import RedisLink
 
 from .records import record
-from .redis_server import DURABLE, RedisServer
+from .redis_server import DURABLE, RedisServer, free_port
 from .rig import eventually
 
 PASSWORD = "p/w#1@?:%"
@@ -89,8 +89,10 @@ async def test_a_socket_and_a_database_are_used(redis_server):
         assert (await client.info("keyspace"))["db3"]["keys"] > 0
 
 
-async def test_all_keys_are_in_one_slot_of_a_cluster(caplog):
-    with RedisServer(*DURABLE, "--cluster-enabled", "yes") as server:
+async def test_all_keys_are_in_one_slot_of_a_cluster():
+    # a port for the bus as well: by default 10,000 higher, which may be no port
+    bus = ("--cluster-port", str(free_port()))
+    with RedisServer(*DURABLE, "--cluster-enabled", "yes", *bus) as server:
         async with Redis.from_url(server.url, decode_responses=True) as client:
             await client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             await eventually(
