@@ -20,7 +20,6 @@ from agentserve.core.blobs import blob_path, sha256_of
 from agentserve.core.errors import InvalidRequest, UnknownBlob
 from agentserve.router.store import storage_failed
 
-
 OLD_UPLOAD_S = 3600.0
 """An upload that nobody has written to for so long is nobody's."""
 

@@ -2,6 +2,9 @@
 
 A session that runs a turn stays until the turn is answered. One whose record changes while its
 prompt is being computed elsewhere is done again: what was computed is a prefix of what it has now.
+
+Which workers are drained, and which router sees to it, is in the store: it outlives a router, and
+all that share the store give such a worker no new sessions.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from agentserve.core.sessions import SessionStatus
 from agentserve.core.workers import Drain, Worker
 from agentserve.router.hosts import HostPool
 from agentserve.router.planning import Planner
+from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions, now
 from agentserve.router.store import SessionRecord, Store, VersionConflict
+from agentserve.router.tasks import forever
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
@@ -28,11 +33,12 @@ PAUSE_S = 0.25
 """Between two looks at what is left, when nothing could be moved."""
 DONE_PAUSE_S = 2.0
 """The same once nothing is left: a session that was just being created may still appear."""
+LOOK_EVERY_S = 1.0
 REASON = "drained"
 
 
 class Drains:
-    """The drains of a router's workers. They end with the router."""
+    """The drains of a router's workers, its own and other routers'."""
 
     def __init__(
         self,
@@ -41,6 +47,7 @@ class Drains:
         registry: WorkerRegistry,
         hosts: HostPool,
         planner: Planner,
+        replica: Replica,
         timeout_s: float,
     ) -> None:
         """``timeout_s``: the longest computation of one prompt."""
@@ -49,9 +56,23 @@ class Drains:
         self._registry = registry
         self._hosts = hosts
         self._planner = planner
+        self._replica = replica
         self._timeout_s = timeout_s
         self._running: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Condition()
+        self._looking = asyncio.Lock()
+        self._looker: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Go on with what the store knows. Raises StorageFailed."""
+        await self._look()
+        self._looker = asyncio.create_task(forever(self._look, LOOK_EVERY_S))
+
+    async def close(self) -> None:
+        tasks = [*self._running.values(), *([self._looker] if self._looker else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def known(self, worker_id: str) -> Worker:
         """Raises UnknownWorker."""
@@ -64,21 +85,19 @@ class Drains:
 
     async def start(self, worker_id: str) -> Worker:
         """Let a worker take no new sessions, and begin to move those that it has. A drain that has
-        begun already goes on. Raises UnknownWorker."""
+        begun already goes on. Raises UnknownWorker, StorageFailed."""
         self.known(worker_id)
-        if worker_id not in self._running:
-            await self._tell(worker_id, Drain(since=now(), left=await self._left(worker_id)))
-            self._running[worker_id] = asyncio.create_task(self._drain(worker_id))
+        if worker_id not in await self._store.drains():
+            await self._store.put_drain(worker_id, self._replica.id)
+        await self._look()
         return self.known(worker_id)
 
     async def undo(self, worker_id: str) -> Worker:
         """Let a worker take sessions again. What was moved stays where it is. Raises
-        UnknownWorker."""
+        UnknownWorker, StorageFailed."""
         self.known(worker_id)
-        if (task := self._running.pop(worker_id, None)) is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        await self._tell(worker_id, None)
+        await self._store.drop_drain(worker_id)
+        await self._look()
         return self.known(worker_id)
 
     async def follow(self, worker_id: str) -> AsyncIterator[Drain]:
@@ -97,10 +116,41 @@ class Drains:
                 return
             told = drain
 
-    async def stop(self) -> None:
-        for task in self._running.values():
+    # all workers
+
+    async def _look(self) -> None:
+        """Do what the store says."""
+        async with self._looking:
+            drains = await self._store.drains()
+            alive = await self._replica.alive()
+            for worker in await self._sessions.workers():
+                owner = drains.get(worker.id)
+                if owner is None:
+                    await self._end(worker.id)
+                    continue
+                if owner not in alive:
+                    owner = self._replica.id
+                    await self._store.put_drain(worker.id, owner)
+                await self._go_on(worker, owner)
+
+    async def _go_on(self, worker: Worker, owner: str) -> None:
+        drain = worker.drain or Drain(since=now(), left=worker.sessions)
+        if owner != self._replica.id:
+            left = worker.sessions
+            told = {"left": left, "done": not left, "reason": "another router sees to it"}
+            drain = drain.model_copy(update=told)
+        if drain != worker.drain:
+            await self._tell(worker.id, drain)
+        if owner == self._replica.id and worker.id not in self._running:
+            task = asyncio.create_task(self._drain(worker.id))
+            self._running[worker.id] = task
+
+    async def _end(self, worker_id: str) -> None:
+        if (task := self._running.pop(worker_id, None)) is not None:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await asyncio.gather(task, return_exceptions=True)
+        if self.known(worker_id).drain is not None:
+            await self._tell(worker_id, None)
 
     # one worker
 

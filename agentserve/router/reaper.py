@@ -4,16 +4,14 @@ names are forgotten."""
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Awaitable, Callable
 
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import Store
+from agentserve.router.tasks import forever
 from agentserve.router.workers import WorkerRegistry
 
-log = logging.getLogger(__name__)
 REAP_EVERY_S = 1.0
 TAKE_OVER_EVERY_S = 5.0
 PASS_PIN_TTL_S = 86_400.0
@@ -35,9 +33,9 @@ class Reaper:
 
     async def start(self) -> None:
         self._tasks = [
-            asyncio.create_task(_forever(self._reap, REAP_EVERY_S)),
-            asyncio.create_task(_forever(self._follow_lives, 0)),
-            asyncio.create_task(_forever(self._take_over, TAKE_OVER_EVERY_S)),
+            asyncio.create_task(forever(self._reap, REAP_EVERY_S)),
+            asyncio.create_task(forever(self._follow_lives, 0)),
+            asyncio.create_task(forever(self._take_over, TAKE_OVER_EVERY_S)),
         ]
 
     async def stop(self) -> None:
@@ -57,13 +55,3 @@ class Reaper:
     async def _follow_lives(self) -> None:
         worker_id, boot_id = await self._registry.lives.get()
         await self._sessions.replace_pins(worker_id, boot_id)
-
-
-async def _forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    while True:
-        try:
-            await work()
-        except Exception:  # the process edge: a full disk now must not end this for good
-            log.exception("background work failed; it goes on")
-            await asyncio.sleep(REAP_EVERY_S)
-        await asyncio.sleep(pause_s)

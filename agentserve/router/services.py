@@ -40,6 +40,7 @@ class Services:
     turns: Turns
     passing: Passing
     drains: Drains
+    replica: Replica
     metrics: Metrics
 
 
@@ -77,13 +78,16 @@ async def running_services(
                 replica.id,
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
-            drains = Drains(store, sessions, registry, hosts, planner, config.turn_timeout_s)
+            drains = Drains(
+                store, sessions, registry, hosts, planner, replica, config.turn_timeout_s
+            )
             reaper = Reaper(store, sessions, registry, replica)
             await replica.start()
             await sessions.recover(await replica.alive())
             await registry.start()
             await hosts.start()
             await reaper.start()
+            await drains.open()
             try:
                 yield Services(
                     config=config,
@@ -96,10 +100,11 @@ async def running_services(
                     turns=turns,
                     passing=passing,
                     drains=drains,
+                    replica=replica,
                     metrics=metrics,
                 )
             finally:
-                await drains.stop()
+                await drains.close()
                 await turns.stop()
                 await reaper.stop()
                 await hosts.stop()

@@ -1,12 +1,16 @@
-"""Work that outlives the request that asked for it."""
+"""Work that outlives the request that asked for it, and work that nobody asked for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+REST_S = 1.0
+"""After a failure of background work."""
 
 
 class Tasks:
@@ -34,3 +38,14 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # seen: the caller that would have raised it may be gone
+
+
+async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    """``work`` again and again, with pauses, until cancelled."""
+    while True:
+        try:
+            await work()
+        except Exception:  # the process edge: a full disk now must not end this for good
+            log.exception("background work failed; it goes on")
+            await asyncio.sleep(REST_S)
+        await asyncio.sleep(pause_s)

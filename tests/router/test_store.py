@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from agentserve.router.store import (
     EventDraft,
     HeldRecord,
     PassPin,
+    RunningTurn,
     VersionConflict,
 )
 from agentserve.vision.layouts import LayoutLearner
@@ -35,7 +35,7 @@ ODD = '\0 "quoted" \\ \u20ac \U0001f600 \u2028 {agentserve}'
 
 async def test_nothing_is_lost_on_the_way(store):
     written = record().with_session(metadata={"odd": ODD, "": ""}, timeout_s=0.1 + 0.2, task=ODD)
-    written = written.model_copy(update={"runner": "r-1"})
+    written = written.model_copy(update={"running": RunningTurn(router="r-1", key=ODD)})
     pieces = [
         TextPiece(ids=[1, 2**53 + 1], text=ODD, seal=Seal(history="a" * 64)),
         VisualItem(blob="b" * 64, size=Size(width=28, height=28), tokens=1, turn=0),
@@ -219,11 +219,11 @@ async def test_a_moved_pin_is_counted_where_it_is(store):
     assert await store.pin_counts() == {}
 
 
-async def test_routers_are_alive_until_their_beat_is_over(store):
-    assert await store.alive() == set()
-    await store.beat("r-1", 60)
-    await store.beat("r-2", 0.05)
-    await store.beat("r-3", 0.05)
-    await asyncio.sleep(0.1)
-    await store.beat("r-3", 60)
-    assert await store.alive() == {"r-1", "r-3"}
+async def test_drains_are_known_until_they_are_dropped(store):
+    assert await store.drains() == {}
+    await store.put_drain("w-1", "r-1")
+    await store.put_drain("w-2", "r-1")
+    await store.put_drain("w-1", "r-2")
+    await store.drop_drain("w-2")
+    assert await store.drains() == {"w-1": "r-2"}
+    await store.drop_drain("w-2")

@@ -354,3 +354,23 @@ async def test_a_router_restart_forgets_nothing(redis_server, tmp_path):
             assert await rig.events(session.id) == events
             again = await rig.client.turn(session.id, picture(), epoch=0)
             assert again == first.model_copy(update={"replayed": True})
+
+
+async def test_routers_are_alive_until_their_beat_is_over(redis_store):
+    assert await redis_store.alive() == set()
+    await redis_store.beat("r-1", 60)
+    await redis_store.beat("r-2", 0.05)
+    await redis_store.beat("r-3", 0.05)
+    await asyncio.sleep(0.1)
+    await redis_store.beat("r-3", 60)
+    assert await redis_store.alive() == {"r-1", "r-3"}
+
+
+async def test_all_agree_with_the_first(redis_server, redis_store):
+    assert await redis_store.agree("blobs", "one") == "one"
+    other = await RedisStore.open(redis_server.url)
+    try:
+        assert await other.agree("blobs", "two") == "one"
+    finally:
+        await other.close()
+    assert await redis_store.agree("blobs", "one") == "one"

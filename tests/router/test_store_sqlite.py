@@ -22,14 +22,14 @@ async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     with sqlite3.connect(path) as db:
         db.execute("DROP TABLE layouts")
         db.execute("DROP TABLE held")
-        db.execute("DROP TABLE routers")
+        db.execute("DROP TABLE drains")
         db.execute("PRAGMA user_version = 1")
     db.close()
     opened = await SqliteStore.open(path)
     assert (await opened.get("s_1")).session.cell is None
     await opened.put_layouts("a" * 64, LayoutLearner())
     assert await opened.held("s_1") is None
-    await opened.beat("r", 60)
+    assert await opened.drains() == {}
     await opened.close()
 
 
