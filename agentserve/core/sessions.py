@@ -134,6 +134,8 @@ class Pin(Wire):
     generation: int
     expected_cached_tokens: int = 0
     """Prompt tokens that the worker held after the last turn; 0: it is cold, no turn ran there."""
+    held_tokens: int = 0
+    """Slots of the worker's KV pool that the session takes; an estimate until a turn ran there."""
     moved: str | None = None
     """Why the session came here from another worker, or another life of it."""
     loss: CacheLoss | None = None

@@ -73,6 +73,8 @@ class Worker(Wire):
     """None for a plain worker, which serves the pass-through only."""
     sessions: int = 0
     """Pins on it."""
+    held_tokens: int = 0
+    """Slots of its KV pool that these sessions are expected to take."""
     running_turns: int = 0
     drain: Drain | None = None
     """Set while the worker gives its sessions away and takes no new ones."""

@@ -225,7 +225,8 @@ class Drains:
         return [one for one in pinned if one.session.status is SessionStatus.IDLE]
 
     async def _left(self, worker_id: str) -> int:
-        return (await self._store.pin_counts()).get(worker_id, 0)
+        load = (await self._store.pin_loads()).get(worker_id)
+        return 0 if load is None else load.sessions
 
     async def _pinned(self, worker_id: str) -> list[SessionRecord]:
         # no life of a worker has an empty boot id: all that are pinned to it

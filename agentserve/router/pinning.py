@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from agentserve.core.families import FAMILIES
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
+from agentserve.router.placement import Arrival, Load, place, rendezvous
 from agentserve.router.store import ModelBinding
 
 _ARCHITECTURES = {name: family for family in FAMILIES for name in family.architectures}
@@ -52,20 +52,35 @@ def fits(worker: Worker, need: Need) -> bool:
     return need.model is None or need.model in names_of(worker)
 
 
-def pick_worker(session_id: str, workers: Iterable[Worker], need: Need) -> Worker | None:
-    """The fitting worker with the fewest pins, then the fewest running turns; the rest is decided
-    by rendezvous hashing, so that equal choices spread and repeat. None when no worker fits."""
-    return min(
-        (worker for worker in workers if fits(worker, need)),
-        key=lambda w: (w.sessions, w.running_turns, _rendezvous(session_id, w.id)),
-        default=None,
+def pick_worker(
+    arrival: Arrival,
+    workers: Iterable[Worker],
+    need: Need,
+    shared: Callable[[Worker], int] = lambda _: 0,
+) -> Worker | None:
+    """The fitting worker on which the session costs the fewest tokens: see placement. ``shared``
+    tells the first tokens of its prompt that a worker has. None when no worker fits."""
+    fitting = {worker.id: worker for worker in workers if fits(worker, need)}
+    chosen = place(arrival, [_load(worker, shared(worker)) for worker in fitting.values()])
+    return None if chosen is None else fitting[chosen]
+
+
+def _load(worker: Worker, shared: int) -> Load:
+    assert worker.report is not None
+    return Load(
+        worker_id=worker.id,
+        capacity=worker.report.max_total_tokens,
+        held=worker.held_tokens,
+        sessions=worker.sessions,
+        running=worker.running_turns,
+        shared=shared,
     )
 
 
 def pick_for_name(name: str, workers: Iterable[Worker]) -> Worker | None:
     """The worker for a pass-through name: the one with the fewest running turns, then by
     rendezvous hashing. Pins do not count: a name says nothing of how much it will ask."""
-    return min(workers, key=lambda w: (w.running_turns, _rendezvous(name, w.id)), default=None)
+    return min(workers, key=lambda w: (w.running_turns, rendezvous(name, w.id)), default=None)
 
 
 def why_lost(pin: Pin, worker: Worker | None) -> str | None:
@@ -77,7 +92,3 @@ def why_lost(pin: Pin, worker: Worker | None) -> str | None:
     if worker.boot_id != pin.boot_id:
         return "restarted"
     return None
-
-
-def _rendezvous(session_id: str, worker_id: str) -> bytes:
-    return hashlib.sha256(f"{session_id}\n{worker_id}".encode()).digest()

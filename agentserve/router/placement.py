@@ -23,6 +23,9 @@ from dataclasses import dataclass
 
 TURN_TOKENS = 500
 """What a running turn has still to prefill, about: a mosaic turn sends 300 to 1,050 tokens."""
+SYSTEM_TOKENS = 300
+"""Of a program's own text, about."""
+CHARACTERS_PER_TOKEN = 4
 BALANCE = 1.25
 """A worker is drawn to for its prefixes while it has at most so many times the mean of sessions."""
 
@@ -73,3 +76,8 @@ def place(arrival: Arrival, loads: Iterable[Load]) -> str | None:
 def rendezvous(name: str, worker_id: str) -> bytes:
     """The weight of a worker for a name; the least wins (Thaler and Ravishankar, 1998)."""
     return hashlib.sha256(f"{name}\n{worker_id}".encode()).digest()
+
+
+def first_prompt(visual_tokens: int, text: str) -> int:
+    """Tokens of a session's first prompt, about: placing needs no more."""
+    return visual_tokens + SYSTEM_TOKENS + len(text) // CHARACTERS_PER_TOKEN

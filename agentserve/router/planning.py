@@ -7,6 +7,7 @@ worker holds, which is stored with every turn, so that any worker can be given t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,9 +132,12 @@ class Planner:
         stored = await self._store.held(record.session.id)
         return [] if stored is None else stored.pieces
 
-    async def learn(self, planned: Planned) -> None:
-        """Let the session's surface learn from the screen of a completed turn."""
+    async def learn(self, planned: Planned, pieces: Sequence[Piece], worker: Worker) -> None:
+        """Let the session's surface learn from a completed turn: from its screen, and what its
+        worker has of it now. ``pieces`` are what the turn added."""
         if planned.mosaic is not None:
+            if not planned.plan.prior:
+                self._surfaces.shown(planned.record, pieces, worker)
             await self._surfaces.observe(planned.record, planned.mosaic.screen.identities)
 
     async def _aimed(self, record: SessionRecord) -> list[tuple[int, int]]:

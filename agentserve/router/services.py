@@ -68,10 +68,12 @@ async def running_services(
                 )
             registry = WorkerRegistry(config)
             hosts = HostPool(config, blobs.root, command, metrics)
+            surfaces = Surfaces(store, hosts)
             sessions = Sessions(
-                store, events, registry, hosts, metrics, max_turn_tokens=config.max_turn_tokens
-            )
-            planner = Planner(store, blobs, Surfaces(store, hosts), config.max_turn_tokens)
+                store, events, registry, hosts, surfaces, metrics,
+                max_turn_tokens=config.max_turn_tokens,
+            )  # fmt: skip
+            planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             replica = Replica(store, lambda session_id: turns.heard(session_id))
             turns = Turns(
                 config, store, events, sessions, registry, hosts, blobs, planner, metrics,

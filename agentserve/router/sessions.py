@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from agentserve.core.errors import (
     InvalidRequest,
@@ -17,7 +18,7 @@ from agentserve.core.errors import (
     UnknownSession,
 )
 from agentserve.core.events import EventType
-from agentserve.core.families import family_named
+from agentserve.core.families import FAMILIES, family_named
 from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
@@ -36,7 +37,9 @@ from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of, names_of, pick_worker, why_lost
+from agentserve.router.placement import Arrival, first_prompt
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
+from agentserve.router.surfaces import Surfaces
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.policies import (
     MARKER_TOKENS,
@@ -71,10 +74,12 @@ class Sessions:
         events: EventLog,
         registry: WorkerRegistry,
         hosts: HostPool,
+        surfaces: Surfaces,
         metrics: Metrics,
         *,
         max_turn_tokens: int,
     ) -> None:
+        self._surfaces = surfaces
         self._store = store
         self._events = events
         self._registry = registry
@@ -139,7 +144,9 @@ class Sessions:
         await self._hosts.check_program(create.program)
         session_id = _new_id()
         async with self._placing:
-            worker = await self._pick(session_id, Need(model=create.model))
+            arrival = Arrival(session_id, first_prompt(_visual_tokens(create), create.task))
+            shared = partial(self._surfaces.shared_by_new, create, policy)
+            worker = await self._pick(arrival, Need(model=create.model), shared)
             binding = binding_of(worker)
             assert binding is not None
             family = family_named(binding.family)
@@ -158,7 +165,12 @@ class Sessions:
                 created_at=created,
                 expires_at=created + timedelta(seconds=create.timeout_s),
                 last_active_at=created,
-                pin=Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=1),
+                pin=Pin(
+                    worker_id=worker.id,
+                    boot_id=worker.boot_id,
+                    generation=1,
+                    held_tokens=arrival.prompt,
+                ),
                 warnings=_warnings(policy, worker),
             )
             await self._events.create(
@@ -271,8 +283,7 @@ class Sessions:
                 assert worker is not None
                 return record, worker
             async with self._placing:
-                need = Need(record.session.model, record.binding)
-                target = await self._pick(record.session.id, need, lost)
+                target = await self._pick_for(record, lost)
                 try:
                     return await self._move(record, target, reason), target
                 except VersionConflict:
@@ -298,8 +309,7 @@ class Sessions:
         """A worker for a session that shall leave its present one. Raises NoWorker."""
         pin = record.session.pin
         assert pin is not None
-        need = Need(record.session.model, record.binding)
-        return await self._pick(record.session.id, need, frozenset({pin.worker_id}))
+        return await self._pick_for(record, frozenset({pin.worker_id}))
 
     async def hand_over(
         self, record: SessionRecord, worker: Worker, held: int, reason: str
@@ -312,13 +322,26 @@ class Sessions:
 
     async def workers(self) -> list[Worker]:
         """All workers with their number of pins."""
-        return self._registry.snapshot(await self._store.pin_counts())
+        return self._registry.snapshot(await self._store.pin_loads())
+
+    async def _pick_for(self, record: SessionRecord, lost: frozenset[str]) -> Worker:
+        """A worker for a session that moves."""
+        session = record.session
+        assert session.pin is not None
+        arrival = Arrival(session.id, session.pin.held_tokens)
+        need = Need(session.model, record.binding)
+        return await self._pick(arrival, need, self._surfaces.shared(record), lost)
 
     async def _pick(
-        self, session_id: str, need: Need, lost: frozenset[str] = frozenset()
+        self,
+        arrival: Arrival,
+        need: Need,
+        shared: Callable[[Worker], int],
+        lost: frozenset[str] = frozenset(),
     ) -> Worker:
         workers = await self.workers()
-        worker = pick_worker(session_id, (w for w in workers if w.id not in lost), need)
+        left = (worker for worker in workers if worker.id not in lost)
+        worker = pick_worker(arrival, left, need, shared)
         if worker is None:
             raise no_worker(workers, need)
         return worker
@@ -333,6 +356,7 @@ class Sessions:
             boot_id=worker.boot_id,
             generation=old.generation + 1,
             expected_cached_tokens=held,
+            held_tokens=old.held_tokens,
             moved=reason,
         )
         data = {**_pin_data(pin), "from": old.worker_id, "reason": reason}
@@ -367,6 +391,11 @@ class Sessions:
                 return await self._events.update(change(record), event)
             except VersionConflict:
                 continue
+
+
+def _visual_tokens(create: SessionCreate) -> int:
+    """Of its screen, about: the grid depends on the model, which is not chosen yet."""
+    return screen_space(create.viewport, create.scale, min(f.grid for f in FAMILIES)).visual_tokens
 
 
 def check_fork(create: SessionCreate, parent: Session) -> None:

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from agentserve.core.errors import StorageFailed
-from agentserve.core.plans import Sha256
+from agentserve.core.errors import InvalidRequest, StorageFailed
+from agentserve.core.families import family_named
+from agentserve.core.plans import Piece, Sha256
+from agentserve.core.screens import Size
+from agentserve.core.sessions import SessionCreate
+from agentserve.core.workers import Worker
 from agentserve.router.hosts import HostPool
+from agentserve.router.pinning import binding_of
+from agentserve.router.prefixes import SharedPrefixes, shared_tokens
 from agentserve.router.store import SessionRecord, Store
 from agentserve.vision.layouts import Layout, LayoutLearner, Surface
+from agentserve.vision.policies import Policy, check_policy
 
 log = logging.getLogger(__name__)
 TAUGHT_TURNS = 8
@@ -30,6 +37,35 @@ class Surfaces:
         self._store = store
         self._hosts = hosts
         self._learners: OrderedDict[Sha256, LayoutLearner] = OrderedDict()
+        self._prefixes = SharedPrefixes()
+
+    def shown(self, record: SessionRecord, pieces: Sequence[Piece], worker: Worker) -> None:
+        """A prompt of ``pieces``, from its beginning, was computed on a worker."""
+        if record.session.cell is not None and (tokens := shared_tokens(pieces)):
+            self._prefixes.note(self._key(record), worker, tokens)
+
+    def shared(self, record: SessionRecord) -> Callable[[Worker], int]:
+        """How many of the first tokens of a session's prompt a worker has, for all it is known."""
+        if record.session.cell is None:
+            return lambda _: 0
+        key = self._key(record)
+        return lambda worker: self._prefixes.tokens(key, worker)
+
+    def shared_by_new(self, create: SessionCreate, policy: Policy, worker: Worker) -> int:
+        """The same of a session that is to be created, on a worker that can hold it."""
+        binding = binding_of(worker)
+        assert binding is not None
+        try:
+            cell = check_policy(policy, family_named(binding.family), create.cell)
+        except InvalidRequest:  # told when the worker is taken
+            return 0
+        if cell is None:
+            return 0
+        surface = self._surface(
+            binding.served_model_name, create.program, create.surface, create.viewport,
+            create.scale, cell,
+        )  # fmt: skip
+        return self._prefixes.tokens(surface, worker)
 
     async def layout(self, record: SessionRecord) -> Layout:
         """The present layout of a session's surface; the first screen of the session keeps it."""
@@ -63,13 +99,21 @@ class Surfaces:
     def _key(self, record: SessionRecord) -> Sha256:
         session = record.session
         assert session.cell is not None
+        return self._surface(
+            record.binding.served_model_name, session.program, session.surface,
+            session.space.css, session.space.scale, session.cell,
+        )  # fmt: skip
+
+    def _surface(
+        self, model: str, program: str, origin: str, viewport: Size, scale: float, cell: int
+    ) -> Sha256:
         surface = Surface(
             tenant="",
-            model=record.binding.served_model_name,
-            program=self._hosts.program_sha256(session.program),
-            origin=session.surface,
-            viewport=session.space.css,
-            scale=session.space.scale,
-            cell=session.cell,
+            model=model,
+            program=self._hosts.program_sha256(program),
+            origin=origin,
+            viewport=viewport,
+            scale=scale,
+            cell=cell,
         )
         return surface.key

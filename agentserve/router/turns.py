@@ -293,7 +293,7 @@ class Turns:
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
-        await self._planner.learn(planned)
+        await self._planner.learn(planned, answer.pieces, worker)
         return result
 
     async def _retry(
@@ -328,7 +328,11 @@ class Turns:
             session = record.session
             pin = session.pin
             if pin is not None and pin.boot_id == result.worker.boot_id:
-                told = {"expected_cached_tokens": held, "loss": result.loss}
+                told = {
+                    "expected_cached_tokens": held,
+                    "held_tokens": held,
+                    "loss": result.loss,
+                }
                 pin = pin.model_copy(update=told)
             done = record.with_session(
                 status=SessionStatus.IDLE,

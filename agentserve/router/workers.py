@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import TurnTimeout, WorkerLost
 from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
 from agentserve.router.circuit import Circuit
+from agentserve.router.store import PinLoad
 
 log = logging.getLogger(__name__)
 LAST_STATUS = 599
@@ -32,6 +33,9 @@ HEALTH_TIMEOUT_S = 25.0
 HEALTH_EVERY_S = 10.0
 """SGLang's ``/health`` generates a token and takes a second, so a ready worker is asked rarely;
 its report, which is cheap, shows at each poll that it lives and in which life."""
+
+
+NOTHING = PinLoad(0, 0)
 
 
 def worker_id(url: str) -> str:
@@ -56,7 +60,7 @@ class _Entry:
     circuit: Circuit = field(default_factory=Circuit)
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def view(self, sessions: int) -> Worker:
+    def view(self, load: PinLoad) -> Worker:
         return Worker(
             id=self.id,
             url=self.url,
@@ -64,7 +68,8 @@ class _Entry:
             reason=self.reason,
             boot_id=self.boot_id,
             report=self.report,
-            sessions=sessions,
+            sessions=load.sessions,
+            held_tokens=load.tokens,
             running_turns=self.running,
             drain=self.drain,
         )
@@ -106,14 +111,14 @@ class WorkerRegistry:
 
     # what is known
 
-    def snapshot(self, pin_counts: dict[str, int]) -> list[Worker]:
-        """All workers as they are now. ``pin_counts`` comes from the store."""
-        return [entry.view(pin_counts.get(entry.id, 0)) for entry in self._entries.values()]
+    def snapshot(self, loads: Mapping[str, PinLoad]) -> list[Worker]:
+        """All workers as they are now. ``loads`` comes from the store."""
+        return [entry.view(loads.get(entry.id, NOTHING)) for entry in self._entries.values()]
 
     def get(self, worker_id: str) -> Worker | None:
         """One worker, without its number of pins."""
         entry = self._entries.get(worker_id)
-        return entry.view(0) if entry else None
+        return entry.view(NOTHING) if entry else None
 
     def set_drain(self, worker_id: str, drain: Drain | None) -> None:
         """Let a worker take no new sessions, or take them again."""

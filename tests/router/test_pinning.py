@@ -7,6 +7,7 @@ import pytest
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.pinning import Need, binding_of, fits, pick_for_name, pick_worker, why_lost
+from agentserve.router.placement import Arrival
 from agentserve.testing.worker import FakeWorker
 
 
@@ -25,13 +26,26 @@ def worker(name: str, *, state: str = "ready", sessions: int = 0, running: int =
 
 
 def pick(workers, need: Need | None = None, session: str = "s"):
-    chosen = pick_worker(session, workers, need or Need())
+    chosen = pick_worker(Arrival(session, 1000), workers, need or Need())
     return chosen.id if chosen else None
 
 
-def test_fewest_pins_then_fewest_running_turns():
-    assert pick([worker("a", sessions=3), worker("b", sessions=2, running=9)]) == "b"
-    assert pick([worker("a", sessions=2, running=1), worker("b", sessions=2)]) == "b"
+def test_workers_are_weighed_by_what_is_known_of_them():
+    assert pick([worker("a", sessions=3), worker("b", sessions=2)]) == "b"
+    assert pick([worker("a", sessions=2, running=1), worker("b", sessions=9)]) == "b"
+    roomy = worker("b").model_copy(update={"held_tokens": 10, "sessions": 9})
+    full = worker("a").model_copy(update={"held_tokens": worker("a").report.max_total_tokens})
+    assert pick([full, roomy]) == "b"
+
+
+def test_what_a_worker_has_of_the_prompt_draws():
+    workers = [worker("a", sessions=1), worker("b", sessions=1)]
+    for name in "ab":
+        shared = {name: 700}
+        chosen = pick_worker(
+            Arrival("s", 1000), workers, Need(), lambda w, has=shared: has.get(w.id, 0)
+        )
+        assert chosen is not None and chosen.id == name
 
 
 def test_equal_workers_spread_by_session_and_repeat():

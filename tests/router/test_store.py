@@ -56,7 +56,7 @@ async def test_an_id_is_taken_once(store):
     await store.create(record(), [STARTED])
     with pytest.raises(VersionConflict):
         await store.create(record(worker="w-2"), [STARTED])
-    assert await store.pin_counts() == {"w-1": 1}
+    assert await store.pin_loads() == {"w-1": (1, 0)}
     assert len(await store.events("s_1", 0, 9)) == 1
 
 
@@ -130,7 +130,7 @@ async def test_a_deleted_session_leaves_nothing(store):
     assert await store.events("s_1", 0, 9) == []
     assert await store.page(status=None, before=None, limit=9) == ([], None)
     assert await store.due(time.time() + 4000, 9) == []
-    assert await store.counts() == await store.pin_counts() == {}
+    assert await store.counts() == await store.pin_loads() == {}
 
 
 async def test_pages_go_from_the_newest_to_the_oldest(store):
@@ -169,7 +169,7 @@ async def test_pins_count_open_sessions_only(store):
         await store.create(record(f"s_{number}", worker=worker), [])
     closed = await store.get("s_0")
     await store.update(closed.with_session(status=SessionStatus.RELEASED))
-    assert await store.pin_counts() == {"w-1": 1, "w-2": 1}
+    assert await store.pin_loads() == {"w-1": (1, 0), "w-2": (1, 0)}
     assert await store.counts() == {"idle": 2, "released": 1}
     await store.create(record("s_now", worker="w-1", boot="b2"), [])
     before = await store.pinned_before("w-1", "b2", 10)
@@ -213,10 +213,10 @@ async def test_a_moved_pin_is_counted_where_it_is(store):
     await store.create(record(), [])
     pin = Pin(worker_id="w-2", boot_id="b", generation=2)
     await store.update((await store.get("s_1")).with_session(pin=pin))
-    assert await store.pin_counts() == {"w-2": 1}
+    assert await store.pin_loads() == {"w-2": (1, 0)}
     assert await store.pinned_before("w-1", "x", 9) == []
     await store.update((await store.get("s_1")).with_session(pin=None))
-    assert await store.pin_counts() == {}
+    assert await store.pin_loads() == {}
 
 
 async def test_drains_are_known_until_they_are_dropped(store):

@@ -215,7 +215,7 @@ async def test_a_write_whose_answer_was_lost_counts_once(redis_server):
         assert await store.get("s_1") == written
         assert written.version == 1
         assert [event.seq for event in await store.events("s_1", 0, 9)] == [1, 2]
-        assert await store.pin_counts() == {"w-1": 2}
+        assert await store.pin_loads() == {"w-1": (2, 0)}
 
 
 async def test_a_cancelled_call_leaves_no_answer_for_the_next(redis_store):
@@ -329,8 +329,8 @@ async def test_a_list_reads_no_more_than_it_returns(redis_store, admin):
     assert await commands(page(status=SessionStatus.IDLE, before=5_000, limit=50)) == some
     assert await commands(redis_store.due(2e9 * 2, 50)) == some
     assert await commands(redis_store.pinned_before("w-1", "c", 50)) == some | {"zrange": 2}
-    assert await commands(redis_store.pin_counts()) == {"zrange": 1}
-    assert await redis_store.pin_counts() == {"w-1": sessions}
+    assert await commands(redis_store.pin_loads()) == {"zrange": 1, "hgetall": 1}
+    assert await redis_store.pin_loads() == {"w-1": (sessions, 0)}
     assert await commands(redis_store.counts()) == {"multi": 1, "exec": 1, "zcard": 4}
     assert await redis_store.counts() == {"idle": sessions}
     one = await redis_store.get("s_77")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import Field, TypeAdapter
 
@@ -128,6 +128,14 @@ class PassPin:
     """Seconds since the epoch, kept to the minute."""
 
 
+class PinLoad(NamedTuple):
+    """What the open sessions of a worker come to."""
+
+    sessions: int
+    tokens: int
+    """The sum of their ``Pin.held_tokens``."""
+
+
 class Store(Protocol):
     """Durable when a call returns. Reads see every write that was acknowledged before."""
 
@@ -198,8 +206,8 @@ class Store(Protocol):
 
     # pins
 
-    async def pin_counts(self) -> dict[str, int]:
-        """Open sessions by worker."""
+    async def pin_loads(self) -> dict[str, PinLoad]:
+        """Open sessions by worker; those without any are left out."""
         ...
 
     async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:

@@ -77,7 +77,16 @@ async def _drains(db: aiosqlite.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains)
+async def _pin_loads(db: aiosqlite.Connection) -> None:
+    await db.execute("ALTER TABLE sessions ADD COLUMN held_tokens INTEGER NOT NULL DEFAULT 0")
+    await db.execute("DROP INDEX sessions_pinned")
+    await db.execute(
+        """CREATE INDEX sessions_pinned ON sessions (worker_id, boot_id, held_tokens)
+            WHERE status IN ('idle', 'running')"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains, _pin_loads)
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

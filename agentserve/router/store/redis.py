@@ -25,6 +25,7 @@ from agentserve.router.store.base import (
     EventDraft,
     HeldRecord,
     PassPin,
+    PinLoad,
     SessionRecord,
     TurnRecord,
     VersionConflict,
@@ -180,10 +181,12 @@ class RedisStore:
 
     # pins
 
-    async def pin_counts(self) -> dict[str, int]:
-        async with self._link.reaching() as redis:
-            rows = await redis.zrange(_key("pins"), 0, -1, withscores=True)
-        return {worker: int(number) for worker, number in rows}
+    async def pin_loads(self) -> dict[str, PinLoad]:
+        async with self._link.reaching() as redis, redis.pipeline() as both:
+            both.zrange(_key("pins"), 0, -1, withscores=True)
+            both.hgetall(_key("held"))
+            numbers, tokens = await both.execute()
+        return {worker: PinLoad(int(n), int(tokens[worker])) for worker, n in numbers}
 
     async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
         return _records(await self._run("pinned_before", worker_id, boot_id, limit))
@@ -267,6 +270,7 @@ class RedisStore:
             "status": session.status.value,
             "due": repr(record.deadline) if session.status is SessionStatus.IDLE else "",
             "worker": pin.worker_id if pin else "",
+            "tokens": str(pin.held_tokens if pin else 0),
             "pinned": f"{pin.worker_id}\0{pin.boot_id}\0{session.id}" if pin else "",
             "events": [
                 {"type": event.type.value, "at": at, "data": json.dumps(event.data)}

@@ -27,6 +27,7 @@ from agentserve.router.store.base import (
     EventDraft,
     HeldRecord,
     PassPin,
+    PinLoad,
     SessionRecord,
     TurnRecord,
     VersionConflict,
@@ -91,7 +92,8 @@ class SqliteStore:
                 await _copy_turns(db, parent, session.id)
             cursor = await db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
-                " last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                " held_tokens, last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
                 (session.id, *_columns(record), len(events), record.model_dump_json()),
             )
             if not cursor.rowcount:
@@ -112,7 +114,8 @@ class SqliteStore:
         async with self._transaction() as db:
             rows = await db.execute_fetchall(
                 "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
-                " worker_id = ?, boot_id = ?, last_seq = last_seq + ?, record = ?"
+                " worker_id = ?, boot_id = ?, held_tokens = ?, last_seq = last_seq + ?,"
+                " record = ?"
                 " WHERE id = ? AND version = ? RETURNING last_seq",
                 (
                     *_columns(record),
@@ -233,13 +236,13 @@ class SqliteStore:
 
     # pins
 
-    async def pin_counts(self) -> dict[str, int]:
-        return dict(
-            await self._rows(
-                "SELECT worker_id, count(*) FROM sessions INDEXED BY sessions_pinned"
-                f" WHERE {_OPEN} AND worker_id IS NOT NULL GROUP BY worker_id"
-            )
+    async def pin_loads(self) -> dict[str, PinLoad]:
+        rows = await self._rows(
+            "SELECT worker_id, count(*), sum(held_tokens) FROM sessions"
+            f" INDEXED BY sessions_pinned WHERE {_OPEN} AND worker_id IS NOT NULL"
+            " GROUP BY worker_id"
         )
+        return {worker: PinLoad(sessions, tokens) for worker, sessions, tokens in rows}
 
     async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
         return _records(
@@ -341,13 +344,14 @@ def _try(path: Path) -> None:
         connection.execute("PRAGMA schema_version")
 
 
-def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None]:
+def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None, int]:
     pin = record.session.pin
     return (
         record.session.status.value,
         record.deadline,
         pin.worker_id if pin else None,
         pin.boot_id if pin else None,
+        pin.held_tokens if pin else 0,
     )
 
 

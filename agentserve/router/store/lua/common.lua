@@ -25,10 +25,10 @@ local function now()
 end
 
 -- The indexes: `sessions` and `status:*` by creation, `due` by deadline, `pinned` by worker and
--- boot id, `pins` with the number of open sessions of each worker. A session's hash repeats what it
--- is indexed under, so that it can be taken out again.
+-- boot id, `pins` and `held` with the number of open sessions of each worker and their tokens. A
+-- session's hash repeats what it is indexed under, so that it can be taken out again.
 local function unindex(id)
-  local old = redis.call('HMGET', key('session', id), 'status', 'worker', 'pinned')
+  local old = redis.call('HMGET', key('session', id), 'status', 'worker', 'pinned', 'tokens')
   if not old[1] then
     return
   end
@@ -38,13 +38,14 @@ local function unindex(id)
     redis.call('ZREM', key('pinned'), old[3])
     redis.call('ZINCRBY', key('pins'), -1, old[2])
     redis.call('ZREMRANGEBYSCORE', key('pins'), '-inf', 0)
+    redis.call('HINCRBY', key('held'), old[2], -old[4])
   end
 end
 
 -- Stores the record and its place in the indexes; `due` and `pinned` are empty for none.
 local function put(new, n)
   redis.call('HSET', key('session', new.id), 'record', new.record, 'token', new.token,
-    'status', new.status, 'worker', new.worker, 'pinned', new.pinned)
+    'status', new.status, 'worker', new.worker, 'pinned', new.pinned, 'tokens', new.tokens)
   redis.call('ZADD', key('status', new.status), n, new.id)
   if new.due ~= '' then
     redis.call('ZADD', key('due'), new.due, new.id)
@@ -52,6 +53,7 @@ local function put(new, n)
   if new.pinned ~= '' then
     redis.call('ZADD', key('pinned'), 0, new.pinned)
     redis.call('ZINCRBY', key('pins'), 1, new.worker)
+    redis.call('HINCRBY', key('held'), new.worker, new.tokens)
   end
 end
 
