@@ -19,9 +19,10 @@ from agentserve.core.plans import num_tokens
 from agentserve.core.sessions import SessionStatus
 from agentserve.core.workers import Drain, Worker
 from agentserve.router.hosts import HostPool
+from agentserve.router.pins import Pins
 from agentserve.router.planning import Planner
 from agentserve.router.replica import Replica
-from agentserve.router.sessions import Sessions, now
+from agentserve.router.sessions import now
 from agentserve.router.store import SessionRecord, Store, VersionConflict
 from agentserve.router.tasks import forever
 from agentserve.router.workers import WorkerRegistry
@@ -43,7 +44,7 @@ class Drains:
     def __init__(
         self,
         store: Store,
-        sessions: Sessions,
+        pins: Pins,
         registry: WorkerRegistry,
         hosts: HostPool,
         planner: Planner,
@@ -52,7 +53,7 @@ class Drains:
     ) -> None:
         """``timeout_s``: the longest computation of one prompt."""
         self._store = store
-        self._sessions = sessions
+        self._pins = pins
         self._registry = registry
         self._hosts = hosts
         self._planner = planner
@@ -123,7 +124,7 @@ class Drains:
         async with self._looking:
             drains = await self._store.drains()
             alive = await self._replica.alive()
-            for worker in await self._sessions.workers():
+            for worker in await self._pins.workers():
                 owner = drains.get(worker.id)
                 if owner is None:
                     await self._end(worker.id)
@@ -198,7 +199,7 @@ class Drains:
     async def _hand_over(self, record: SessionRecord) -> int | str:
         """How many tokens the session's new worker has computed; or why it did not move."""
         try:
-            target = await self._sessions.another(record)
+            target = await self._pins.another(record)
             pieces = await self._planner.held(record)
             if pieces:
                 await self._hosts.warm(
@@ -213,7 +214,7 @@ class Drains:
                     )
                 )
             held = num_tokens(pieces)
-            await self._sessions.hand_over(record, target, held, REASON)
+            await self._pins.hand_over(record, target, held, REASON)
         except VersionConflict:
             return "a session changed meanwhile"
         except AgentServeError as error:

@@ -11,7 +11,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
-from agentserve.router.sessions import Sessions, no_worker
+from agentserve.router.pins import no_worker
+from agentserve.router.sessions import Sessions
 from agentserve.router.store import PassPin, Store
 from agentserve.router.workers import WorkerRegistry
 
@@ -45,7 +46,7 @@ class Passing:
             )
         if await self._store.get(session_id) is not None:
             record = await self._sessions.open(session_id)
-            _, worker = await self._sessions.place(record, lost)
+            _, worker = await self._sessions.pins.place(record, lost)
             return worker
         async with self._placing:
             return await self._by_name(session_id, body, lost)
@@ -67,7 +68,7 @@ class Passing:
         return worker
 
     async def _pick(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
-        workers = await self._sessions.workers()
+        workers = await self._sessions.pins.workers()
         ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
         # one that is being drained still serves when nobody else does: a name holds nothing there
         ready = [worker for worker in ready if worker.drain is None] or ready

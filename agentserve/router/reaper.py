@@ -54,4 +54,4 @@ class Reaper:
 
     async def _follow_lives(self) -> None:
         worker_id, boot_id = await self._registry.lives.get()
-        await self._sessions.replace_pins(worker_id, boot_id)
+        await self._sessions.pins.replace_pins(worker_id, boot_id)

@@ -81,7 +81,7 @@ async def running_services(
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(
-                store, sessions, registry, hosts, planner, replica, config.turn_timeout_s
+                store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
             reaper = Reaper(store, sessions, registry, replica)
             await replica.start()

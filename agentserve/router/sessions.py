@@ -1,9 +1,7 @@
-"""The life of a session: created and placed, moved, released, expired, deleted."""
+"""The life of a session: created, released, expired, deleted. Where it is: router.pins."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -12,7 +10,6 @@ from functools import partial
 
 from agentserve.core.errors import (
     InvalidRequest,
-    NoWorker,
     SessionClosed,
     TurnInProgress,
     UnknownSession,
@@ -36,7 +33,8 @@ from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
-from agentserve.router.pinning import Need, binding_of, names_of, pick_worker, why_lost
+from agentserve.router.pinning import Need, binding_of
+from agentserve.router.pins import Pins, pin_data
 from agentserve.router.placement import Arrival, first_prompt
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.surfaces import Surfaces
@@ -49,8 +47,6 @@ from agentserve.vision.policies import (
     parse_policy,
 )
 
-log = logging.getLogger(__name__)
-RETRY_AFTER_S = 2.0
 _BATCH = 100
 
 
@@ -82,12 +78,9 @@ class Sessions:
         self._surfaces = surfaces
         self._store = store
         self._events = events
-        self._registry = registry
         self._hosts = hosts
-        self._metrics = metrics
         self._max_turn_tokens = max_turn_tokens
-        # One at a time, so that each placing sees the pins of the ones before.
-        self._placing = asyncio.Lock()
+        self.pins = Pins(store, events, registry, surfaces, metrics, self.open)
 
     # reading
 
@@ -143,10 +136,10 @@ class Sessions:
             return await self._fork(create, create.parent)
         await self._hosts.check_program(create.program)
         session_id = _new_id()
-        async with self._placing:
+        async with self.pins.placing:
             arrival = Arrival(session_id, first_prompt(_visual_tokens(create), create.task))
             shared = partial(self._surfaces.shared_by_new, create, policy)
-            worker = await self._pick(arrival, Need(model=create.model), shared)
+            worker = await self.pins.pick(arrival, Need(model=create.model), shared)
             binding = binding_of(worker)
             assert binding is not None
             family = family_named(binding.family)
@@ -177,7 +170,7 @@ class Sessions:
                 SessionRecord(session=session, binding=binding),
                 [
                     EventDraft(EventType.SESSION_CREATED, {"program": create.program}),
-                    EventDraft(EventType.PIN_PLACED, _pin_data(session.pin)),
+                    EventDraft(EventType.PIN_PLACED, pin_data(session.pin)),
                 ],
             )
         return session
@@ -185,7 +178,7 @@ class Sessions:
     async def _fork(self, create: SessionCreate, parent_id: str) -> Session:
         """A second continuation of an idle session, on the worker that holds its prefix."""
         while True:
-            parent, _ = await self.place(await self.open(parent_id))
+            parent, _ = await self.pins.place(await self.open(parent_id))
             check_fork(create, parent.session)
             if parent.session.status is not SessionStatus.IDLE:
                 raise TurnInProgress(
@@ -211,7 +204,7 @@ class Sessions:
                 EventDraft(
                     EventType.SESSION_CREATED, {"program": create.program, "parent": parent_id}
                 ),
-                EventDraft(EventType.PIN_PLACED, _pin_data(session.pin)),
+                EventDraft(EventType.PIN_PLACED, pin_data(session.pin)),
             ]
             # the parent is idle: no turn of its runs in the fork either
             record = parent.model_copy(update={"session": session, "version": 0})
@@ -264,108 +257,6 @@ class Sessions:
             if cursor is None:
                 return
 
-    # placing
-
-    async def place(
-        self, record: SessionRecord, lost: frozenset[str] = frozenset()
-    ) -> tuple[SessionRecord, Worker]:
-        """The session and the worker that serves it now: its pinned one, or another to which it
-        moves when that one is lost (``lost`` names workers that a turn just found dead).
-
-        Raises NoWorker when none fits, SessionClosed when the session was closed meanwhile.
-        """
-        while True:
-            pin = record.session.pin
-            assert pin is not None
-            worker = self._registry.get(pin.worker_id)
-            reason = "lost" if pin.worker_id in lost else why_lost(pin, worker)
-            if reason is None:
-                assert worker is not None
-                return record, worker
-            async with self._placing:
-                target = await self._pick_for(record, lost)
-                try:
-                    return await self._move(record, target, reason), target
-                except VersionConflict:
-                    record = await self.open(record.session.id)
-
-    async def replace_pins(self, worker_id: str, boot_id: str) -> None:
-        """Move every open session that is pinned to an earlier life of a worker. All are cold, so
-        they spread anew; one that fits nowhere keeps its pin until its next turn."""
-        stuck: set[str] = set()
-        while True:
-            records = await self._store.pinned_before(worker_id, boot_id, _BATCH + len(stuck))
-            records = [record for record in records if record.session.id not in stuck]
-            if not records:
-                return
-            for record in records:
-                try:
-                    await self.place(record)
-                except (NoWorker, SessionClosed, UnknownSession) as error:
-                    log.info("session %s stays where it is: %s", record.session.id, error)
-                    stuck.add(record.session.id)
-
-    async def another(self, record: SessionRecord) -> Worker:
-        """A worker for a session that shall leave its present one. Raises NoWorker."""
-        pin = record.session.pin
-        assert pin is not None
-        return await self._pick_for(record, frozenset({pin.worker_id}))
-
-    async def hand_over(
-        self, record: SessionRecord, worker: Worker, held: int, reason: str
-    ) -> SessionRecord:
-        """Move a session to a worker that has computed ``held`` tokens of its prompt already.
-
-        Raises VersionConflict when the session has changed since ``record`` was read.
-        """
-        return await self._move(record, worker, reason, held)
-
-    async def workers(self) -> list[Worker]:
-        """All workers with their number of pins."""
-        return self._registry.snapshot(await self._store.pin_loads())
-
-    async def _pick_for(self, record: SessionRecord, lost: frozenset[str]) -> Worker:
-        """A worker for a session that moves."""
-        session = record.session
-        assert session.pin is not None
-        arrival = Arrival(session.id, session.pin.held_tokens)
-        need = Need(session.model, record.binding)
-        return await self._pick(arrival, need, self._surfaces.shared(record), lost)
-
-    async def _pick(
-        self,
-        arrival: Arrival,
-        need: Need,
-        shared: Callable[[Worker], int],
-        lost: frozenset[str] = frozenset(),
-    ) -> Worker:
-        workers = await self.workers()
-        left = (worker for worker in workers if worker.id not in lost)
-        worker = pick_worker(arrival, left, need, shared)
-        if worker is None:
-            raise no_worker(workers, need)
-        return worker
-
-    async def _move(
-        self, record: SessionRecord, worker: Worker, reason: str, held: int = 0
-    ) -> SessionRecord:
-        old = record.session.pin
-        assert old is not None
-        pin = Pin(
-            worker_id=worker.id,
-            boot_id=worker.boot_id,
-            generation=old.generation + 1,
-            expected_cached_tokens=held,
-            held_tokens=old.held_tokens,
-            moved=reason,
-        )
-        data = {**_pin_data(pin), "from": old.worker_id, "reason": reason}
-        moved = await self._events.update(
-            record.with_session(pin=pin), EventDraft(EventType.PIN_MOVED, data)
-        )
-        self._metrics.pin_moves.labels(reason).inc()
-        return moved
-
     def _check_fits(self, space: ScreenSpace, create: SessionCreate, worker: Worker) -> None:
         needed = space.visual_tokens + MARKER_TOKENS
         budget = prompt_budget(worker, self._max_turn_tokens, create.task)
@@ -410,25 +301,6 @@ def check_fork(create: SessionCreate, parent: Session) -> None:
             )
 
 
-def no_worker(workers: list[Worker], need: Need) -> NoWorker:
-    """Why no worker can serve, in words that name the models there are."""
-    names = sorted({name for worker in workers for name in names_of(worker)})
-    if need.model is not None and need.model not in names:
-        return NoWorker(
-            f"no worker serves the model {need.model[:200]!r}",
-            hint=f"served: {', '.join(names) or 'none'}",
-            details={"models": names},
-            retry_after=RETRY_AFTER_S,
-        )
-    states = ", ".join(f"{w.url} {w.state.value} ({w.reason or 'unfit'})" for w in workers)
-    return NoWorker(
-        "no worker is ready for this session",
-        hint=states or "the router was started without workers",
-        details={"models": names},
-        retry_after=RETRY_AFTER_S,
-    )
-
-
 def _warnings(policy: Policy, worker: Worker) -> list[str]:
     assert worker.report is not None
     if policy.mosaic and worker.report.page_size > 1:
@@ -437,8 +309,3 @@ def _warnings(policy: Policy, worker: Worker) -> list[str]:
             "covers cannot leave its cache, and each turn computes more"
         ]
     return []
-
-
-def _pin_data(pin: Pin | None) -> dict[str, str | int]:
-    assert pin is not None
-    return {"worker": pin.worker_id, "boot_id": pin.boot_id, "generation": pin.generation}

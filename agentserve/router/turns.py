@@ -262,7 +262,7 @@ class Turns:
             failed: set[str] = set()
             while True:
                 attempts += 1
-                record, worker = await self._sessions.place(record, frozenset(lost))
+                record, worker = await self._sessions.pins.place(record, frozenset(lost))
                 planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
                 try:
                     queued_ms = clock.lap()
@@ -306,7 +306,7 @@ class Turns:
             self._registry.failed(worker.id)
             await self._registry.check(worker.id)
             try:
-                record, _ = await self._sessions.place(record, frozenset(lost))
+                record, _ = await self._sessions.pins.place(record, frozenset(lost))
             except NoWorker:
                 raise error from None
         data = {"reason": error.code, "message": error.message, "worker": worker.id}

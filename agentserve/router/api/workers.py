@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1/workers", tags=["workers"])
 @router.get("", responses=documented())
 async def list_workers(parts: Parts) -> WorkerList:
     """All configured workers with their state, plugin report, pins and running turns."""
-    return WorkerList(workers=await parts.sessions.workers())
+    return WorkerList(workers=await parts.sessions.pins.workers())
 
 
 @router.post("/{worker_id}/drain", status_code=202, responses=documented("unknown_worker"))
