@@ -20,7 +20,13 @@ def bundled_programs() -> Path:
 
 
 def serve(
-    worker: Annotated[list[str], typer.Option(help="Base URL of a worker; repeat for several.")],
+    worker: Annotated[
+        list[str] | None, typer.Option(help="Base URL of a worker; repeat for several.")
+    ] = None,
+    workers_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with a worker's URL a line instead, which is watched."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = ROUTER_PORT,
     data: Annotated[
@@ -64,12 +70,15 @@ def serve(
     """Serve the session API over one or more workers."""
     from agentserve.router.server import run_router
 
+    if not worker and workers_file is None:
+        raise typer.BadParameter("give --worker, or --workers-file")
     for path in programs or []:
         if not path.exists():
             raise InvalidRequest(f"--programs {path}: there is no such file or folder")
 
     config = RouterConfig(
-        workers=tuple(url.rstrip("/") for url in worker),
+        workers=tuple(worker or ()),
+        workers_file=workers_file,
         data=data,
         store=store or store_url(),
         blobs=blobs,

@@ -47,12 +47,21 @@ def _check(name: str, value: float, low: float, high: float) -> None:
         raise InvalidRequest(f"{name} must be between {low:g} and {high:g}, got {value:g}")
 
 
+def worker_url(text: str) -> str:
+    """A worker's base URL in the form by which it is known. Raises InvalidRequest."""
+    if not text.startswith(("http://", "https://")):
+        raise InvalidRequest(f"{text!r} is not a worker's URL", hint="write it as http://HOST:PORT")
+    return text.rstrip("/")
+
+
 @dataclass(frozen=True)
 class RouterConfig:
     """Settings of ``agentserve serve``."""
 
     workers: tuple[str, ...] = ()
     """Base URLs of the workers."""
+    workers_file: Path | None = None
+    """A file with their URLs instead, which is watched: see router.discovery."""
     data: Path = field(default_factory=lambda: Path("agentserve-data"))
     """Folder of the session database and the blobs."""
     store: str | None = field(default=None, repr=False)
@@ -80,10 +89,11 @@ class RouterConfig:
 
     def __post_init__(self) -> None:
         for url in self.workers:
-            if not url.startswith(("http://", "https://")):
-                raise InvalidRequest(
-                    f"{url!r} is not a worker's URL", hint="write it as http://HOST:PORT"
-                )
+            worker_url(url)
+        if self.workers and self.workers_file is not None:
+            raise InvalidRequest(
+                "workers are given one by one and by a file: choose one of the two"
+            )
         if self.store is not None and not self.store.startswith(STORE_SCHEMES):
             raise InvalidRequest(
                 "the store is not a Redis URL", hint=f"it begins with {', '.join(STORE_SCHEMES)}"

@@ -11,6 +11,12 @@ from pathlib import Path
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.blobs import BlobStore
+from agentserve.router.discovery import (
+    Discovery,
+    FileDiscovery,
+    StaticDiscovery,
+    read_workers,
+)
 from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
@@ -66,7 +72,7 @@ async def running_services(
                     f"the routers of this store have another blob folder than {blobs.root}",
                     hint="give all of them the same --blobs, on a file system that they share",
                 )
-            registry = WorkerRegistry(config)
+            registry = WorkerRegistry(config, _discovery(config))
             hosts = HostPool(config, blobs.root, command, metrics)
             surfaces = Surfaces(store, hosts)
             sessions = Sessions(
@@ -122,6 +128,13 @@ async def open_store(config: RouterConfig) -> Store:
     if config.store is not None:
         return await RedisStore.open(config.store)
     return await SqliteStore.open(config.data / "sessions.sqlite")
+
+
+def _discovery(config: RouterConfig) -> Discovery:
+    if config.workers_file is not None:
+        read_workers(config.workers_file)  # a mistake is told at the start
+        return FileDiscovery(config.workers_file)
+    return StaticDiscovery(config.workers)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import TurnTimeout, WorkerLost
 from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
 from agentserve.router.circuit import Circuit
+from agentserve.router.discovery import Discovery
 from agentserve.router.store import PinLoad
 
 log = logging.getLogger(__name__)
@@ -80,13 +81,13 @@ class _Refused(Exception):
 
 
 class WorkerRegistry:
-    """The configured workers and their health. ``lives`` yields (worker id, boot id) whenever a
-    worker becomes ready in a life that was not known: pins to earlier lives are void."""
+    """The workers that a discovery tells, and their health. ``lives`` yields (worker id, boot id)
+    whenever a worker becomes ready in a life that was not known: pins to earlier lives are void."""
 
-    def __init__(self, config: RouterConfig) -> None:
+    def __init__(self, config: RouterConfig, discovery: Discovery) -> None:
         self._config = config
-        urls = dict.fromkeys(url.rstrip("/") for url in config.workers)
-        self._entries = {worker_id(url): _Entry(url, worker_id(url)) for url in urls}
+        self._discovery = discovery
+        self._entries: dict[str, _Entry] = {}
         # No environment proxies: workers are named by their own addresses.
         self._http = httpx.AsyncClient(
             timeout=PROBE_TIMEOUT_S,
@@ -97,17 +98,39 @@ class WorkerRegistry:
                 keepalive_expiry=KEEP_CONNECTION_S,
             ),
         )
-        self._pollers: list[asyncio.Task[None]] = []
+        self._pollers: dict[str, asyncio.Task[None]] = {}
+        self._follower: asyncio.Task[None] | None = None
         self.lives: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     async def start(self) -> None:
-        self._pollers = [asyncio.create_task(self._poll(entry)) for entry in self._entries.values()]
+        """Returns once the first workers are known by name; that they are ready takes longer."""
+        told = self._discovery.workers()
+        self._set_workers(await anext(told))
+        self._follower = asyncio.create_task(self._follow(told))
 
     async def stop(self) -> None:
-        for poller in self._pollers:
-            poller.cancel()
-        await asyncio.gather(*self._pollers, return_exceptions=True)
+        tasks = [*self._pollers.values(), *([self._follower] if self._follower else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._http.aclose()
+
+    async def _follow(self, told: AsyncIterator[list[str]]) -> None:
+        async for urls in told:
+            self._set_workers(urls)
+
+    def _set_workers(self, urls: Iterable[str]) -> None:
+        """Begin to ask the new ones, forget those that are gone: their sessions move with their
+        next turn, what still runs there ends there."""
+        wanted = {worker_id(url): url for url in urls}
+        for gone in self._entries.keys() - wanted.keys():
+            log.info("worker %s %s is gone", gone, self._entries[gone].url)
+            self._pollers.pop(gone).cancel()
+            del self._entries[gone]
+        for new, url in wanted.items():
+            if new not in self._entries:
+                self._entries[new] = _Entry(url, new)
+                self._pollers[new] = asyncio.create_task(self._poll(self._entries[new]))
 
     # what is known
 
@@ -122,12 +145,16 @@ class WorkerRegistry:
 
     def set_drain(self, worker_id: str, drain: Drain | None) -> None:
         """Let a worker take no new sessions, or take them again."""
-        self._entries[worker_id].drain = drain
+        if entry := self._entries.get(worker_id):
+            entry.drain = drain
 
     @contextmanager
     def busy(self, worker_id: str) -> Iterator[None]:
         """Counts a turn or request that runs on the worker."""
-        entry = self._entries[worker_id]
+        entry = self._entries.get(worker_id)
+        if entry is None:  # gone since it was chosen: what runs there does not count any more
+            yield
+            return
         entry.running += 1
         try:
             yield
@@ -233,7 +260,9 @@ class WorkerRegistry:
 
     async def _lives_on(self, worker: Worker) -> bool:
         """Whether a worker answers now, in the life that the caller saw."""
-        entry = self._entries[worker.id]
+        entry = self._entries.get(worker.id)
+        if entry is None:
+            return False
         await self._probe(entry, suspected=True)
         ready = entry.state is WorkerState.READY and entry.failures == 0
         return ready and entry.boot_id == worker.boot_id
