@@ -1,7 +1,7 @@
 """Where the router learns of its workers: from its settings, or from a file that others keep.
 
-What a cluster knows (DNS, Kubernetes' endpoints, Ray) is another Discovery, or a program that writes
-the file.
+What a cluster knows (DNS, Kubernetes' endpoints, Ray) is another Discovery, or a program that
+writes the file.
 """
 
 from __future__ import annotations

@@ -124,7 +124,10 @@ class Drains:
         async with self._looking:
             drains = await self._store.drains()
             alive = await self._replica.alive()
-            for worker in await self._pins.workers():
+            workers = await self._pins.workers()
+            for gone in self._running.keys() - {worker.id for worker in workers}:
+                await self._end(gone)
+            for worker in workers:
                 owner = drains.get(worker.id)
                 if owner is None:
                     await self._end(worker.id)
@@ -150,20 +153,21 @@ class Drains:
         if (task := self._running.pop(worker_id, None)) is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        if self.known(worker_id).drain is not None:
+        worker = self._registry.get(worker_id)
+        if worker is not None and worker.drain is not None:
             await self._tell(worker_id, None)
 
     # one worker
 
     async def _drain(self, worker_id: str) -> None:
-        while True:
+        while (worker := self._registry.get(worker_id)) is not None:
             try:
                 if await self._round(worker_id):
                     continue
             except Exception:  # the process edge: a full disk now must not end the drain for good
                 log.exception("the drain of worker %s goes on after a failure", worker_id)
-            drain = self.known(worker_id).drain
-            await asyncio.sleep(DONE_PAUSE_S if drain is not None and drain.done else PAUSE_S)
+            done = worker.drain is not None and worker.drain.done
+            await asyncio.sleep(DONE_PAUSE_S if done else PAUSE_S)
 
     async def _round(self, worker_id: str) -> bool:
         """Whether a session was moved."""
