@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 
-from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
@@ -18,12 +16,11 @@ from agentserve.router.workers import WorkerRegistry
 
 TOUCH_EVERY_S = 60.0
 """A pin's last use is kept to the minute, so that not every request writes."""
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class Passing:
-    """Chooses workers for the pass-through. A name in X-Session-Id is pinned durably; when it is a
-    REST session's id, it is that session's pin."""
+    """Chooses workers for the pass-through. A session's name (see naming) is pinned durably; when
+    it is a REST session's id, it is that session's pin."""
 
     def __init__(self, store: Store, sessions: Sessions, registry: WorkerRegistry) -> None:
         self._store = store
@@ -36,14 +33,10 @@ class Passing:
     ) -> Worker:
         """The worker for a request; ``lost`` names those that this request found dead.
 
-        Raises NoWorker, InvalidRequest, SessionClosed.
+        Raises NoWorker, SessionClosed.
         """
         if session_id is None:
             return await self._pick("", body, lost)
-        if not _NAME.fullmatch(session_id):
-            raise InvalidRequest(
-                "X-Session-Id is not a name", hint="1 to 128 letters, digits and . _ : -"
-            )
         if await self._store.get(session_id) is not None:
             record = await self._sessions.open(session_id)
             _, worker = await self._sessions.pins.place(record, lost)

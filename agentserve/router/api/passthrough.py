@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
+from agentserve.router.naming import session_name
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
@@ -59,18 +60,21 @@ async def forward(
     request: Request,
     parts: Parts,
     x_session_id: str | None = Header(
-        None, description="A session's id, or any name: its requests stay on one worker."
+        None,
+        description="A session's id, or any name: its requests stay on one worker. Without it, the "
+        "header `X-SMG-Routing-Key`, or `prompt_cache_key` or `user` in the body.",
     ),
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
     body = await request.body()
-    worker = await parts.passing.choose(x_session_id, body)
+    name = session_name(request.headers, body)
+    worker = await parts.passing.choose(name, body)
     try:
         return await _send(parts, worker, request, body)
     except WorkerLost as error:
         await parts.registry.check(worker.id)
         try:
-            other = await parts.passing.choose(x_session_id, body, frozenset({worker.id}))
+            other = await parts.passing.choose(name, body, frozenset({worker.id}))
         except NoWorker:
             raise error from None
         return await _send(parts, other, request, body)
