@@ -20,7 +20,9 @@ async def list_workers(parts: Parts) -> WorkerList:
     return WorkerList(workers=await parts.sessions.pins.workers())
 
 
-@router.post("/{worker_id}/drain", status_code=202, responses=documented("unknown_worker"))
+@router.post(
+    "/{worker_id}/drain", status_code=202, responses=documented("unknown_worker", "storage_failed")
+)
 async def drain_worker(worker_id: str, parts: Parts) -> Worker:
     """Empty a worker: it takes no new sessions, and each of its idle ones is computed on another
     worker first and then moved there. Running turns finish. `drain.done` tells when it can be
@@ -28,7 +30,7 @@ async def drain_worker(worker_id: str, parts: Parts) -> Worker:
     return await parts.drains.start(worker_id)
 
 
-@router.delete("/{worker_id}/drain", responses=documented("unknown_worker"))
+@router.delete("/{worker_id}/drain", responses=documented("unknown_worker", "storage_failed"))
 async def undo_drain(worker_id: str, parts: Parts) -> Worker:
     """Let a worker take sessions again, whether its drain is done or not."""
     return await parts.drains.undo(worker_id)
