@@ -13,7 +13,7 @@ from agentserve.router.tasks import forever
 from agentserve.router.workers import WorkerRegistry
 
 REAP_EVERY_S = 1.0
-TAKE_OVER_EVERY_S = 5.0
+TAKE_OVER_EVERY_S = 2.0
 PASS_PIN_TTL_S = 86_400.0
 """A pass-through name that was not used for a day is forgotten."""
 _BATCH = 100

@@ -15,8 +15,8 @@ from agentserve.core.errors import StorageFailed
 from agentserve.router.store import Store
 
 log = logging.getLogger(__name__)
-BEAT_EVERY_S = 2.0
-BEAT_TTL_S = 15.0
+BEAT_EVERY_S = 1.0
+BEAT_TTL_S = 6.0
 """A router that was silent for so long is dead to the others."""
 
 
