@@ -66,10 +66,12 @@ class PrunedReference:
         output: list[int],
         rows: int = 1,
         before: Cache | None = None,
+        keeps_early: bool = False,
     ) -> Expected:
         """``stages``: before which layers; ``output``: the answer whose tokens are asked for;
         ``rows``: how many of the last ones the scores are of; ``before``: the KV of the prompt's
-        first tokens, which are not computed then."""
+        first tokens, which are not computed then; ``keeps_early``: the answer still sees, in the
+        layers before a stage, what it dropped, as in the papers."""
         embedded = self._embedded(prompt)
         self._before = before
         known = self._known
@@ -100,7 +102,8 @@ class PrunedReference:
             layers.append((k, v, np.concatenate((np.arange(known), state.rows))))
             received[state.rows] += state.weights[:, -min(rows, self._voices) :].mean((0, 1))
         gone = np.setdiff1d(candidates, candidates[left])
-        cache = [tuple(_without(each, own, gone) for each in (k, v)) for k, v, own in layers]
+        lost = gone[:0] if keeps_early else gone
+        cache = [tuple(_without(each, own, lost) for each in (k, v)) for k, v, own in layers]
         logprobs = self._answer(prompt, state.hidden[-1:], cache, output)
         kept, start = [], 0
         for span in prompt.open:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agentserve.nano.evaluate.provenance import commit
+
 from .storm import Storm, more_files, running
 
 TURNS = 5
@@ -61,7 +63,9 @@ async def test_ten_thousand_sessions(tmp_path: Path) -> None:
     async with running(tmp_path, workers=6, seed=2) as storm:
         figures = await play(storm, sessions=10_000, at_once=64, deed_every_s=4.0)
     out = Path(os.environ.get("AGENTSERVE_RESULTS", tmp_path)) / "storm.json"
-    out.write_text(json.dumps({"command": " ".join(sys.argv), **figures}, indent=1))
+    out.write_text(
+        json.dumps({"command": " ".join(sys.argv), "commit": commit(), **figures}, indent=1)
+    )
     print(f"figures: {out}")
     check(figures)
     half = [sum(sample[1:]) for sample in figures["router_memory_mb"] if all(sample[1:])]
