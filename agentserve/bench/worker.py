@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import WorkerLost, WorkerRefused
 from agentserve.core.families import Family, family_of
 from agentserve.core.workers import WorkerReport
@@ -38,7 +39,12 @@ class BenchWorker:
     def __init__(self, url: str) -> None:
         """Raises WorkerLost when nothing answers, WorkerRefused when it is no such worker."""
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, trust_env=False)
+        self._http = httpx.Client(
+            base_url=self.url,
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=KEEP_CONNECTION_S),
+        )
         self.report = WorkerReport.model_validate_json(self._get("/agentserve"))
         self.tokenizer = SessionTokenizer(self._get("/agentserve/tokenizer"))
         self.family: Family = family_of(self.report.architecture)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from agentserve.core.config import RouterConfig
+from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import (
     AgentServeError,
     HostLost,
@@ -38,6 +38,8 @@ START_TIMEOUT_S = 120.0
 GRACE_S = 10.0
 """A host answers within the turn's own limit; one that is silent this much longer hangs."""
 STOP_TIMEOUT_S = 5.0
+ALIVE_TIMEOUT_S = 5.0
+"""A host that lives says so at once, however many turns it runs."""
 MAX_BACKOFF_S = 10.0
 _POLL_S = 0.05
 
@@ -192,16 +194,30 @@ class HostPool:
                     hint="the host was started anew; ask again",
                 ) from error
             except httpx.TransportError as error:
-                host.client = None  # before its keeper notices, so that nobody else takes it
-                await client.aclose()
+                await self._suspect(host, client)
                 raise HostLost(
-                    "the program host died during the turn",
+                    "the connection to the program host was lost during the turn",
                     hint="ask again with the same epoch",
                     retry_after=1,
                 ) from error
         if answer.status_code != 200:
             raise _error_of(answer)
         return answer.content
+
+    async def _suspect(self, host: _Host, client: httpx.AsyncClient) -> None:
+        """A connection to a host broke. One that lives on may have closed it for being idle, and
+        stays; any other is ended, so that its keeper starts it anew."""
+        if host.client is not client:
+            return  # somebody else has seen to it
+        try:
+            if (await client.get("/programs", timeout=ALIVE_TIMEOUT_S)).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        if host.client is client:
+            host.client = None  # before its keeper notices, so that nobody else takes it
+            await client.aclose()
+            _signal(host.process, signal.SIGKILL)
 
     @asynccontextmanager
     async def _free_host(self, timeout_s: float) -> AsyncIterator[_Host]:
@@ -269,9 +285,9 @@ class HostPool:
     async def _await_ready(self, host: _Host) -> bool:
         """Whether the new process became ready; one that takes too long is killed."""
         assert host.process is not None
-        client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(host.spec.socket)), base_url="http://host"
-        )
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S)
+        transport = httpx.AsyncHTTPTransport(uds=str(host.spec.socket), limits=limits)
+        client = httpx.AsyncClient(transport=transport, base_url="http://host")
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 while host.process.returncode is None:

@@ -341,7 +341,10 @@ class WorkerRegistry:
         new_life = boot_id != entry.boot_id
         entry.failures = 0
         entry.report, entry.boot_id = report, boot_id
-        self._set(entry, WorkerState.READY, "" if report else "plain: pass-through only")
+        if reason := entry.circuit.rests(time.monotonic()):  # since the probe began
+            self._set(entry, WorkerState.DOWN, reason)
+        else:
+            self._set(entry, WorkerState.READY, "" if report else "plain: pass-through only")
         if new_life:
             self.lives.put_nowait((entry.id, boot_id))
 

@@ -20,6 +20,7 @@ from agentserve.core.events import Event
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Session, SessionCreate
 from agentserve.router.app import create_app
+from agentserve.router.hosts import HostCommand
 from agentserve.router.services import Services
 from agentserve.testing.host import scripted_host
 from agentserve.testing.server import LoopbackServer
@@ -82,14 +83,17 @@ class Rig:
 
 @asynccontextmanager
 async def running_rig(
-    data: Path, fakes: list[FakeWorker] | None = None, **config: Any
+    data: Path,
+    fakes: list[FakeWorker] | None = None,
+    host_command: HostCommand = scripted_host,
+    **config: Any,
 ) -> AsyncIterator[Rig]:
     """Start (unless they run) fake workers, and a router that is ready."""
     async with AsyncExitStack() as stack:
         if fakes is None:
             fakes = [await stack.enter_async_context(FakeWorker()) for _ in range(2)]
         settings = FAST | {"workers": tuple(worker.url for worker in fakes)} | config
-        app = create_app(RouterConfig(data=data, **settings), host_command=scripted_host)
+        app = create_app(RouterConfig(data=data, **settings), host_command=host_command)
         server = await stack.enter_async_context(LoopbackServer(app))
         client = await stack.enter_async_context(RouterClient(server.url))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))

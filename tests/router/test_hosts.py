@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+import httpx
 import pytest
 
 from agentserve.core.config import RouterConfig
@@ -54,6 +55,37 @@ async def test_a_host_that_cannot_start_is_tried_again_and_told(tmp_path, monkey
         assert b"agentserve_host_restarts_total 0.0" not in metrics.render({}, [])
     finally:
         await pool.stop()
+
+
+async def test_a_host_that_only_lost_a_connection_stays(tmp_path):
+    """Its keeper waits for the process to end: nobody would have started another one."""
+    async with running_rig(tmp_path, host_command=dropping_host) as rig:
+        pids = rig.services.hosts.pids
+        session = await rig.client.create_session(new_session())
+        result = await rig.client.turn(session.id, picture())
+        assert (result.attempts, result.turn) == (2, 0)
+        assert (rig.services.hosts.ready, rig.services.hosts.pids) == (1, pids)
+        assert (await rig.client.turn(session.id, picture())).attempts == 1
+
+
+async def test_a_host_that_does_not_answer_any_more_is_started_anew(tmp_path):
+    async with running_rig(tmp_path) as rig:
+        (pid,) = rig.services.hosts.pids
+        (host,) = rig.services.hosts._hosts
+        host.spec.socket.unlink()  # it lives, and cannot be reached
+        assert host.client is not None
+        await host.client.aclose()
+        host.client = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(host.spec.socket)), base_url="http://host"
+        )
+        session = await rig.client.create_session(new_session())
+        result = await rig.client.turn(session.id, picture())
+        assert result.attempts == 2
+        assert rig.services.hosts.pids != [pid]
+
+
+def dropping_host(spec: HostSpec) -> list[str]:
+    return host_command_line("tests.router.dropping_host", spec)
 
 
 async def test_unknown_programs(tmp_path):
