@@ -369,7 +369,11 @@ class Turns:
         }
         while True:
             current = await self._store.get(record.session.id)
-            if current is None or current.running != record.running:
+            if (
+                current is None
+                or current.session.status is not SessionStatus.RUNNING
+                or current.running != record.running
+            ):
                 return
             try:
                 current = current.model_copy(update={"running": None})

@@ -82,6 +82,7 @@ async def test_a_release_at_one_ends_the_turn_at_the_other(pair):
     await two.client.release(session.id)
     with pytest.raises(SessionClosed):
         await asyncio.wait_for(running, 10)
+    assert (await one.client.session(session.id)).status == "released"
 
 
 async def test_a_turn_of_a_dead_router_can_be_asked_again(pair):
