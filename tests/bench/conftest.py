@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from agentserve.bench.origin import Origin
 from agentserve.bench.tape import Tape
 from agentserve.bench.worker import BenchWorker
 from agentserve.core.screens import Size, screen_space
+
+ORIGIN = Origin(command="pytest", commit=None)
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from agentserve.bench.gap import GapReport, measure
 from agentserve.bench.worker import BenchWorker
 from agentserve.core.errors import InvalidRequest
 
+from .conftest import ORIGIN
+
 
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_stream_waits_for_a_prompt(worker: BenchWorker, encoded: bool) -> None:
     told = []
-    report = measure(worker, 500, encoded, 1, None, lambda: told.append(1))
+    report = measure(worker, 500, encoded, 1, ORIGIN, lambda: told.append(1))
     assert GapReport.model_validate_json(report.model_dump_json()) == report
     assert [one.mode for one in report.modes] == ["chunked", "unchunked", "pruned"]
     assert len(told) == 3
@@ -28,4 +30,4 @@ def test_a_stream_waits_for_a_prompt(worker: BenchWorker, encoded: bool) -> None
 
 def test_a_prompt_that_cannot_fit_is_told(worker: BenchWorker) -> None:
     with pytest.raises(InvalidRequest, match="do not fit"):
-        measure(worker, 10**6, False, 1, None, lambda: None)
+        measure(worker, 10**6, False, 1, ORIGIN, lambda: None)

@@ -13,6 +13,8 @@ from agentserve.bench.worker import BenchWorker
 from agentserve.core.errors import InvalidRequest, WorkerLost
 from agentserve.core.sessions import ScreenPolicy
 
+from .conftest import ORIGIN
+
 SCREEN_TOKENS = 80
 
 
@@ -24,7 +26,7 @@ def test_a_mosaic_computes_less_and_keeps_one_screen(
         ScreenPolicy(policy="current"),
         ScreenPolicy(policy="mosaic", cell=56, vision_context="cell"),
     ]
-    report = measure(worker, tape, policies, Texts(50, 20), None, lambda: told.append(1))
+    report = measure(worker, tape, policies, Texts(50, 20), ORIGIN, lambda: told.append(1))
     current, mosaic = report.policies
     assert len(told) == 4 * 2 * 2
     assert (current.turns, mosaic.turns) == (4, 4)
@@ -48,4 +50,6 @@ def test_what_cannot_be_measured_is_told(worker: BenchWorker, tape: Tape) -> Non
     with pytest.raises(WorkerLost, match="no answer"):
         BenchWorker("http://127.0.0.1:9")
     with pytest.raises(InvalidRequest, match="30 px is no multiple"):
-        measure(worker, tape, [ScreenPolicy(policy="mosaic", cell=30)], Texts(), None, lambda: None)
+        measure(
+            worker, tape, [ScreenPolicy(policy="mosaic", cell=30)], Texts(), ORIGIN, lambda: None
+        )

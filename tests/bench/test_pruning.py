@@ -24,6 +24,8 @@ from agentserve.core.sessions import Outcome, ScreenPolicy
 from agentserve.lang.registry import load_registry
 from agentserve.vision.layouts import Layout
 
+from .conftest import ORIGIN
+
 MOSAIC = ScreenPolicy(policy="mosaic", cell=56, vision_context="cell")
 TEXTS = Texts(50, 20)
 OWNERS = itertools.count()
@@ -42,7 +44,7 @@ def test_each_setting_beside_off(worker: BenchWorker, tape: Tape, tmp_path: Path
     sessions = [Session(short, Filler(worker, TEXTS, tape.name))]
     settings = settings_of("fastv,after:attention", [0.5], worker.family)
     told = []
-    report = measure(worker, sessions, settings, MOSAIC, 2, None, lambda: told.append(1))
+    report = measure(worker, sessions, settings, MOSAIC, 2, ORIGIN, lambda: told.append(1))
     assert PruningReport.model_validate_json(report.model_dump_json()) == report
     assert len(told) == 3 * 2 * len(settings)
     figures = {one.name: one for one in report.settings}
@@ -95,7 +97,7 @@ def test_a_recorded_program_is_asked_again(worker: BenchWorker, tape: Tape) -> N
     short = dataclasses.replace(tape, screens=tape.screens[:2])
     sessions = [Session(short, Recorded(program, "Click the button.", steps))]
     settings = settings_of("uniform", [0.5], worker.family)
-    report = measure(worker, sessions, settings, MOSAIC, 1, None, lambda: None)
+    report = measure(worker, sessions, settings, MOSAIC, 1, ORIGIN, lambda: None)
     off = report.settings[0]
     assert (report.turns, off.same_answer, off.lost) == (2, 1, 0)
     assert [one.lost for one in report.settings] == [0] * len(settings)

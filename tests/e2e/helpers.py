@@ -13,8 +13,9 @@ import psutil
 from PIL import Image
 
 from agentserve.cli.stack import Stack
+from agentserve.client import RouterClient
 from agentserve.core.screens import Size
-from agentserve.core.sessions import SessionCreate
+from agentserve.core.sessions import Session, SessionCreate
 
 _seeds = itertools.count(1)
 
@@ -33,6 +34,19 @@ def navigator(task: str = "Press the button.", **fields: object) -> SessionCreat
     return SessionCreate(
         program="navigator", task=task, viewport=Size(width=224, height=280), **fields
     )
+
+
+async def on_both(router: RouterClient, each: int) -> list[Session]:
+    """So many new sessions on each of two workers. A router fills the emptier one first, and what
+    other tests have left is not the same on both."""
+    found: dict[str, list[Session]] = {}
+    while len(found) < 2 or min(map(len, found.values())) < each:
+        session = await router.create_session(navigator("Press the button."))
+        found.setdefault(session.pin.worker_id, []).append(session)
+        assert len(found) + max(map(len, found.values())) < 200, "one worker gets all sessions"
+    for surplus in [session for of in found.values() for session in of[each:]]:
+        await router.release(surplus.id)
+    return [session for of in found.values() for session in of[:each]]
 
 
 def kill_worker(pid: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from e2e.helpers import kill_worker, navigator, screen
+from e2e.helpers import kill_worker, navigator, on_both, screen
 
 from agentserve.cli.stack import Stack
 from agentserve.client import RouterClient
@@ -45,7 +45,7 @@ async def test_the_program_host_dies_during_turns(router: RouterClient, host_pro
 async def test_a_worker_dies_and_its_sessions_go_on(
     mend_stack: Stack, router: RouterClient
 ) -> None:
-    sessions = [await router.create_session(navigator(f"Worker task {i}.")) for i in range(6)]
+    sessions = await on_both(router, 3)
     before = {}
     for session in sessions:
         result = await router.turn(session.id, screen(session.space.model), epoch=0)
@@ -71,7 +71,7 @@ async def test_a_worker_dies_and_its_sessions_go_on(
 
 
 async def test_a_restarted_worker_is_cold(mend_stack: Stack, router: RouterClient) -> None:
-    sessions = [await router.create_session(navigator(f"Restart task {i}.")) for i in range(4)]
+    sessions = await on_both(router, 2)
     for session in sessions:
         await router.turn(session.id, screen(session.space.model), epoch=0)
     pins = {session.id: (await router.session(session.id)).pin for session in sessions}
