@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -20,7 +21,10 @@ async def chunks(*parts: bytes):
 
 
 def files(root) -> list[str]:
-    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+    """All but the name that the folder has."""
+    return sorted(
+        str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.name != "id"
+    )
 
 
 async def test_blobs_lie_where_core_says(tmp_path):
@@ -54,9 +58,18 @@ async def test_a_broken_upload_leaves_nothing(tmp_path):
 
 async def test_leftovers_of_a_crash_go_at_the_start(tmp_path):
     (tmp_path / "incoming").mkdir()
-    (tmp_path / "incoming" / "tmpabc").write_bytes(b"half")
+    old, fresh = tmp_path / "incoming" / "tmpold", tmp_path / "incoming" / "tmpnew"
+    for path in (old, fresh):
+        path.write_bytes(b"half")
+    os.utime(old, (1, 1))
     BlobStore(tmp_path)
-    assert files(tmp_path) == []
+    assert files(tmp_path) == ["incoming/tmpnew"]  # another router may be receiving it
+
+
+async def test_a_folder_keeps_its_name(tmp_path):
+    one, two = BlobStore(tmp_path / "a"), BlobStore(tmp_path / "b")
+    assert BlobStore(tmp_path / "a").id == one.id != two.id
+    assert files(tmp_path / "a") == []
 
 
 async def test_unknown_blobs(tmp_path):

@@ -111,8 +111,11 @@ class Storm:
                 assert time.monotonic() < until, "a router does not start"
                 await asyncio.sleep(0.1)
 
-    async def run(self, sessions: int, turns: int, at_once: int, deed_every_s: float) -> None:
-        """Play all sessions; every ``deed_every_s`` something breaks."""
+    async def run(
+        self, sessions: int, turns: int, at_once: int, deed_every_s: float, deeds: int
+    ) -> None:
+        """Play so many sessions, and as many again until ``deeds`` things have broken: one does so
+        every ``deed_every_s``."""
         free = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> None:
@@ -122,7 +125,10 @@ class Storm:
         breaking = asyncio.create_task(self._break(deed_every_s))
         watching = asyncio.create_task(self._watch())
         try:
-            await asyncio.gather(*(one(number) for number in range(sessions)))
+            played = 0
+            while not played or self.told.deeds.total() < deeds:
+                await asyncio.gather(*(one(played + number) for number in range(sessions)))
+                played += sessions
         finally:
             for task in (breaking, watching):
                 task.cancel()

@@ -18,14 +18,14 @@ from .storm import Storm, more_files, running
 TURNS = 5
 
 
-async def play(storm: Storm, sessions: int, at_once: int, deed_every_s: float) -> dict:
-    await storm.run(sessions, TURNS, at_once, deed_every_s)
+async def play(storm: Storm, sessions: int, at_once: int, deed_every_s: float, deeds: int) -> dict:
+    await storm.run(sessions, TURNS, at_once, deed_every_s, deeds)
     told = storm.told
     await storm.ready()
     wrong = await storm.wrong(TURNS)
     ordered = sorted(told.seconds)
     return {
-        "sessions": sessions,
+        "sessions": len(storm.sessions),
         "turns": told.turns,
         "lost": told.lost,
         "wrong": wrong,
@@ -50,10 +50,9 @@ def check(figures: dict) -> None:
 @pytest.mark.timeout(300)
 async def test_sixty_sessions(tmp_path: Path) -> None:
     async with running(tmp_path, workers=3, seed=1) as storm:
-        figures = await play(storm, sessions=60, at_once=20, deed_every_s=0.7)
+        figures = await play(storm, sessions=60, at_once=20, deed_every_s=0.7, deeds=8)
     print({key: figures[key] for key in ("deeds", "repeated", "replayed", "turn_s")})
     check(figures)
-    assert sum(figures["deeds"].values()) >= 2
 
 
 @pytest.mark.soak
@@ -61,7 +60,7 @@ async def test_sixty_sessions(tmp_path: Path) -> None:
 async def test_ten_thousand_sessions(tmp_path: Path) -> None:
     more_files()
     async with running(tmp_path, workers=6, seed=2) as storm:
-        figures = await play(storm, sessions=10_000, at_once=64, deed_every_s=4.0)
+        figures = await play(storm, sessions=10_000, at_once=64, deed_every_s=4.0, deeds=1)
     out = Path(os.environ.get("AGENTSERVE_RESULTS", tmp_path)) / "storm.json"
     out.write_text(
         json.dumps({"command": " ".join(sys.argv), "commit": commit(), **figures}, indent=1)
