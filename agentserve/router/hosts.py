@@ -82,6 +82,7 @@ class _Host:
     client: httpx.AsyncClient | None = None
     """Set while the host is ready."""
     keeper: asyncio.Task[None] | None = field(default=None)
+    suspecting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class HostPool:
@@ -207,17 +208,18 @@ class HostPool:
     async def _suspect(self, host: _Host, client: httpx.AsyncClient) -> None:
         """A connection to a host broke. One that lives on may have closed it for being idle, and
         stays; any other is ended, so that its keeper starts it anew."""
-        if host.client is not client:
-            return  # somebody else has seen to it
-        try:
-            if (await client.get("/programs", timeout=ALIVE_TIMEOUT_S)).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        if host.client is client:
-            host.client = None  # before its keeper notices, so that nobody else takes it
-            await client.aclose()
-            _signal(host.process, signal.SIGKILL)
+        async with host.suspecting:  # all its turns come here at once
+            if host.client is not client:
+                return  # one of them has seen to it, or its keeper
+            try:
+                if (await client.get("/programs", timeout=ALIVE_TIMEOUT_S)).status_code == 200:
+                    return
+            except (httpx.TransportError, RuntimeError):  # the latter: its keeper has closed it
+                pass
+            if host.client is client:
+                host.client = None  # before its keeper notices, so that nobody else takes it
+                await client.aclose()
+                _signal(host.process, signal.SIGKILL)
 
     @asynccontextmanager
     async def _free_host(self, timeout_s: float) -> AsyncIterator[_Host]:

@@ -211,9 +211,15 @@ async def test_earlier_lives_of_a_worker_are_told_apart(store):
 
 async def test_a_moved_pin_is_counted_where_it_is(store):
     await store.create(record(), [])
-    pin = Pin(worker_id="w-2", boot_id="b", generation=2)
+    pin = Pin(worker_id="w-2", boot_id="b", generation=2, held_tokens=300)
     await store.update((await store.get("s_1")).with_session(pin=pin))
-    assert await store.pin_loads() == {"w-2": (1, 0)}
+    await store.create(record("s_2", worker="w-2"), [])
+    assert await store.pin_loads() == {"w-2": (2, 300)}
+    more = pin.model_copy(update={"held_tokens": 450})
+    await store.update((await store.get("s_1")).with_session(pin=more))
+    assert await store.pin_loads() == {"w-2": (2, 450)}
+    await store.delete("s_2")
+    assert await store.pin_loads() == {"w-2": (1, 450)}
     assert await store.pinned_before("w-1", "x", 9) == []
     await store.update((await store.get("s_1")).with_session(pin=None))
     assert await store.pin_loads() == {}

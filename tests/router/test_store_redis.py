@@ -329,13 +329,15 @@ async def test_a_list_reads_no_more_than_it_returns(redis_store, admin):
     assert await commands(page(status=SessionStatus.IDLE, before=5_000, limit=50)) == some
     assert await commands(redis_store.due(2e9 * 2, 50)) == some
     assert await commands(redis_store.pinned_before("w-1", "c", 50)) == some | {"zrange": 2}
-    assert await commands(redis_store.pin_loads()) == {"zrange": 1, "hgetall": 1}
+    assert await commands(redis_store.pin_loads()) == {
+        "multi": 1, "zrange": 1, "hgetall": 1, "exec": 1,
+    }  # fmt: skip
     assert await redis_store.pin_loads() == {"w-1": (sessions, 0)}
     assert await commands(redis_store.counts()) == {"multi": 1, "exec": 1, "zcard": 4}
     assert await redis_store.counts() == {"idle": sessions}
     one = await redis_store.get("s_77")
-    assert sum((await commands(redis_store.update(one, [STARTED], turn(0, 1)))).values()) < 20
-    assert sum((await commands(redis_store.delete("s_78"))).values()) < 20
+    assert sum((await commands(redis_store.update(one, [STARTED], turn(0, 1)))).values()) < 25
+    assert sum((await commands(redis_store.delete("s_78"))).values()) < 25
 
 
 # a whole router

@@ -195,14 +195,18 @@ class Storm:
     async def _restart_worker(self) -> None:
         worker = self._draw.choice(self._workers)
         await worker.kill()
-        await asyncio.sleep(self._draw.uniform(0, 1.5))
-        await worker.start()
+        try:
+            await asyncio.sleep(self._draw.uniform(0, 1.5))
+        finally:  # the storm may end just now
+            await worker.start()
 
     async def _restart_router(self) -> None:
         router = self._draw.choice(self._routers)
         await router.kill()
-        await asyncio.sleep(self._draw.uniform(0, 0.5))
-        await router.start()
+        try:
+            await asyncio.sleep(self._draw.uniform(0, 0.5))
+        finally:
+            await router.start()
 
     async def _drain(self) -> None:
         worker = worker_id(self._draw.choice(self._workers).url)

@@ -38,7 +38,7 @@ local function unindex(id)
     redis.call('ZREM', key('pinned'), old[3])
     redis.call('ZINCRBY', key('pins'), -1, old[2])
     redis.call('ZREMRANGEBYSCORE', key('pins'), '-inf', 0)
-    redis.call('HINCRBY', key('held'), old[2], -old[4])
+    redis.call('HINCRBY', key('held'), old[2], 0 - old[4]) -- not -old[4], which may be -0
   end
 end
 
