@@ -24,7 +24,7 @@ from agentserve.router.planning import Planner
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import now
 from agentserve.router.store import SessionRecord, Store, VersionConflict
-from agentserve.router.tasks import forever
+from agentserve.router.tasks import end, forever
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
@@ -71,9 +71,7 @@ class Drains:
 
     async def close(self) -> None:
         tasks = [*self._running.values(), *([self._looker] if self._looker else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
 
     def known(self, worker_id: str) -> Worker:
         """Raises UnknownWorker."""
@@ -151,8 +149,7 @@ class Drains:
 
     async def _end(self, worker_id: str) -> None:
         if (task := self._running.pop(worker_id, None)) is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end([task])
         worker = self._registry.get(worker_id)
         if worker is not None and worker.drain is not None:
             await self._tell(worker_id, None)

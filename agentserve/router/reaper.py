@@ -9,7 +9,7 @@ import time
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import Store
-from agentserve.router.tasks import forever
+from agentserve.router.tasks import end, forever
 from agentserve.router.workers import WorkerRegistry
 
 REAP_EVERY_S = 1.0
@@ -39,9 +39,7 @@ class Reaper:
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
 
     async def _reap(self) -> None:
         while due := await self._store.due(time.time(), _BATCH):

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from agentserve.core.errors import StorageFailed
 from agentserve.router.store import Store
+from agentserve.router.tasks import end
 
 log = logging.getLogger(__name__)
 BEAT_EVERY_S = 1.0
@@ -36,9 +37,7 @@ class Replica:
 
     async def stop(self) -> None:
         """To the others it is dead at once."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         try:
             await self._store.beat(self.id, 0)
         except StorageFailed as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+CLEAN_UP_S = 10.0
+"""What a cancelled turn may take to leave its session idle."""
 REST_S = 1.0
 """After a failure of background work."""
 
@@ -29,10 +31,7 @@ class Tasks:
 
     async def stop(self) -> None:
         """Cancel what is left and wait for its clean-up."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._tasks, CLEAN_UP_S)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -49,3 +48,14 @@ async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
             log.exception("background work failed; it goes on")
             await asyncio.sleep(REST_S)
         await asyncio.sleep(pause_s)
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]], patience_s: float = REST_S) -> None:
+    """Cancel tasks and wait for their clean-up. A cancellation can be lost in a library that makes
+    an error of its own of it, and background work goes on after errors: so it is told again to
+    those that still run after ``patience_s``."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=patience_s)

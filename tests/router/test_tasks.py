@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentserve.router.tasks import Tasks
+from agentserve.router.tasks import Tasks, end
 
 
 async def test_work_outlives_its_caller():
@@ -48,3 +48,22 @@ async def test_stopping_cancels_and_waits_for_the_clean_up():
     assert steps == ["cleaned"]
     with pytest.raises(asyncio.CancelledError):
         await caller
+
+
+async def test_a_cancellation_that_was_lost_is_told_again():
+    lost = 0
+
+    async def stubborn() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                lost += 1
+                if lost > 2:
+                    raise
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end([task], 0.05)
+    assert (task.cancelled(), lost) == (True, 3)
