@@ -70,7 +70,7 @@ async def _drain(name: str, router: str | None, wait: bool) -> None:
             out.print("next: agentserve workers, to see how far it is")
             return
         drain = begun.drain
-        with _progress() as shown:
+        with _Progress() as shown:
             async for drain in client.follow_drain(worker.id):
                 shown(drain)
     if drain.done:
@@ -107,7 +107,7 @@ async def _named(client: RouterClient, name: str) -> Worker:
     )
 
 
-class _progress:
+class _Progress:
     """A bar of the sessions that are moved."""
 
     def __init__(self) -> None:

@@ -31,6 +31,7 @@ from agentserve.core.errors import (
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramList
 from agentserve.core.sessions import CallUsage
 from agentserve.router.metrics import Metrics
+from agentserve.router.tasks import end
 
 log = logging.getLogger(__name__)
 START_TIMEOUT_S = 120.0
@@ -116,9 +117,7 @@ class HostPool:
 
     async def stop(self) -> None:
         keepers = [host.keeper for host in self._hosts if host.keeper is not None]
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        await end(keepers, 2 * STOP_TIMEOUT_S)
         await asyncio.to_thread(shutil.rmtree, self._sockets, ignore_errors=True)
 
     # what callers ask

@@ -51,9 +51,10 @@ async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]], patience_s: float = REST_S) -> None:
-    """Cancel tasks and wait for their clean-up. A cancellation can be lost in a library that makes
-    an error of its own of it, and background work goes on after errors: so it is told again to
-    those that still run after ``patience_s``."""
+    """Cancel tasks and wait for their clean-up. A cancellation can be lost: ``asyncio.wait_for``,
+    through which redis-py sends, swallows one on Python 3.11 when what it waits for is done in the
+    same moment, and background work then goes on. So it is told again to those that still run
+    after ``patience_s``."""
     pending = set(tasks)
     while pending:
         for task in pending:

@@ -172,7 +172,7 @@ async def test_pins_count_open_sessions_only(store):
     assert await store.pin_loads() == {"w-1": (1, 0), "w-2": (1, 0)}
     assert await store.counts() == {"idle": 2, "released": 1}
     await store.create(record("s_now", worker="w-1", boot="b2"), [])
-    before = await store.pinned_before("w-1", "b2", 10)
+    before = await store.pinned("w-1", 10, but="b2")
     assert [one.session.id for one in before] == ["s_1"]
 
 
@@ -202,10 +202,11 @@ async def test_earlier_lives_of_a_worker_are_told_apart(store):
     await store.create(record("s_other", worker="w-10", boot="b"), [])
 
     async def before(limit):
-        records = await store.pinned_before("w-1", "b2", limit)
+        records = await store.pinned("w-1", limit, but="b2")
         return {one.session.id for one in records}
 
     assert await before(9) == {"s_b", "s_b1", "s_b21", "s_c"}
+    assert len(await store.pinned("w-1", 9)) == 5
     assert len(await before(3)) == 3
 
 
@@ -220,7 +221,7 @@ async def test_a_moved_pin_is_counted_where_it_is(store):
     assert await store.pin_loads() == {"w-2": (2, 450)}
     await store.delete("s_2")
     assert await store.pin_loads() == {"w-2": (1, 450)}
-    assert await store.pinned_before("w-1", "x", 9) == []
+    assert await store.pinned("w-1", 9) == []
     await store.update((await store.get("s_1")).with_session(pin=None))
     assert await store.pin_loads() == {}
 

@@ -210,8 +210,8 @@ class Store(Protocol):
         """Open sessions by worker; those without any are left out."""
         ...
 
-    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
-        """Open sessions pinned to an earlier life of a worker."""
+    async def pinned(self, worker_id: str, limit: int, *, but: str = "") -> list[SessionRecord]:
+        """Open sessions pinned to a worker, in whichever life of it but this one."""
         ...
 
     async def pass_pin(self, session_id: str) -> PassPin | None: ...

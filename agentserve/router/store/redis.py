@@ -188,8 +188,8 @@ class RedisStore:
             numbers, tokens = await both.execute()
         return {worker: PinLoad(int(n), int(tokens[worker])) for worker, n in numbers}
 
-    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
-        return _records(await self._run("pinned_before", worker_id, boot_id, limit))
+    async def pinned(self, worker_id: str, limit: int, *, but: str = "") -> list[SessionRecord]:
+        return _records(await self._run("pinned", worker_id, but, limit))
 
     async def pass_pin(self, session_id: str) -> PassPin | None:
         async with self._link.reaching() as redis, redis.pipeline() as several:

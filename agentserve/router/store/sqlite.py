@@ -244,13 +244,13 @@ class SqliteStore:
         )
         return {worker: PinLoad(sessions, tokens) for worker, sessions, tokens in rows}
 
-    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
+    async def pinned(self, worker_id: str, limit: int, *, but: str = "") -> list[SessionRecord]:
         return _records(
             await self._rows(
                 "SELECT record, version FROM sessions INDEXED BY sessions_pinned"
                 f" WHERE {_OPEN} AND worker_id = ? AND boot_id <> ? LIMIT ?",
                 worker_id,
-                boot_id,
+                but,
                 limit,
             )
         )
