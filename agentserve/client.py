@@ -43,6 +43,7 @@ class RouterClient:
         self,
         url: str,
         *,
+        api_key: str | None = None,
         timeout_s: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -50,6 +51,7 @@ class RouterClient:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             timeout=timeout_s,
+            headers={"authorization": f"Bearer {api_key}"} if api_key else None,
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S),
             transport=transport,
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentserve.cli.stack import StackOptions, Status, local_stack
 from agentserve.client import RouterClient
-from agentserve.core.config import router_url
+from agentserve.core.config import api_key, router_url
 
 
 @asynccontextmanager
@@ -22,5 +22,5 @@ async def router_or_local(
             async with RouterClient(stack.router) as client:
                 yield client
         return
-    async with RouterClient(url or router_url()) as client:
+    async with RouterClient(url or router_url(), api_key=api_key()) as client:
         yield client

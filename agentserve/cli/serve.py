@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentserve.cli.console import err
-from agentserve.core.config import ROUTER_PORT, RouterConfig, store_url
+from agentserve.core.config import ROUTER_PORT, Auth, RouterConfig, store_url
 from agentserve.core.errors import InvalidRequest
 
+if TYPE_CHECKING:
+    from agentserve.router.server import Tls
+
 _DEFAULT = RouterConfig()
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def bundled_programs() -> Path:
@@ -54,6 +58,23 @@ def serve(
     host_threads: Annotated[
         int, typer.Option(help="Turns that one program host runs at once.")
     ] = _DEFAULT.host_threads,
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            help="keys: every request needs an API key of `agentserve keys`; none: whoever reaches "
+            "the port may do everything. (default: none on 127.0.0.1, else keys)"
+        ),
+    ] = None,
+    public_surface: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A surface whose sessions share caches with all tenants; repeat for several."
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM): serve HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
     plain_workers: Annotated[
         bool, typer.Option(help="Accept workers without the plugin, for the pass-through only.")
     ] = _DEFAULT.plain_workers,
@@ -85,14 +106,35 @@ def serve(
         programs=tuple(programs or [bundled_programs()]),
         hosts=hosts,
         host_threads=host_threads,
+        auth=_auth(auth, host),
+        public_surfaces=tuple(public_surface or ()),
         plain_workers=plain_workers,
         max_body_bytes=max_body_bytes,
         turn_timeout_s=turn_timeout_s,
         max_turn_tokens=max_turn_tokens,
     )
-    if host not in ("127.0.0.1", "localhost", "::1"):
+    if config.auth == "none" and host not in _LOOPBACK:
         err.print(
-            f"[yellow]warning[/]: listening on {host}: this release has no API keys yet, "
+            f"[yellow]warning[/]: listening on {host} without API keys: "
             "anyone who reaches the port can use it"
         )
-    run_router(config, host, port)
+    run_router(config, host, port, tls=_tls(tls_cert, tls_key))
+
+
+def _auth(asked: str | None, host: str) -> Auth:
+    match asked:
+        case "none" | "keys":
+            return asked
+        case None:
+            return "none" if host in _LOOPBACK else "keys"
+    raise typer.BadParameter("--auth is keys or none")
+
+
+def _tls(cert: Path | None, key: Path | None) -> Tls | None:
+    from agentserve.router.server import Tls
+
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise typer.BadParameter("give --tls-cert and --tls-key together")
+    return Tls(cert, key)

@@ -9,7 +9,7 @@ import typer
 
 from agentserve.cli.bench_run import JsonOption
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.core.config import router_url
+from agentserve.core.config import api_key, router_url
 from agentserve.core.errors import UnknownWorker
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def _undrain(name: str, router: str | None) -> None:
 def _client(router: str | None) -> RouterClient:
     from agentserve.client import RouterClient
 
-    return RouterClient(router or router_url())
+    return RouterClient(router or router_url(), api_key=api_key())
 
 
 async def _named(client: RouterClient, name: str) -> Worker:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from agentserve.core.errors import InvalidRequest
 
 MIB = 1024 * 1024
+Auth = Literal["none", "keys"]
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
 STORE_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -34,6 +36,11 @@ def router_url() -> str:
 def store_url() -> str | None:
     """The Redis that keeps a router's sessions: AGENTSERVE_STORE; None for its data folder."""
     return os.environ.get("AGENTSERVE_STORE") or None
+
+
+def api_key() -> str | None:
+    """The key that a client sends to the router: AGENTSERVE_KEY."""
+    return os.environ.get("AGENTSERVE_KEY") or None
 
 
 def chromium_path() -> Path | None:
@@ -74,6 +81,11 @@ class RouterConfig:
     """Program host processes."""
     host_threads: int = 16
     """Turns that one host runs at once."""
+    auth: Auth = "none"
+    """``keys``: every request needs an API key, and sees what is its tenant's. ``none``: whoever
+    reaches the port may do everything."""
+    public_surfaces: tuple[str, ...] = ()
+    """Surfaces whose sessions share KV and features with all tenants' sessions of them."""
     plain_workers: bool = False
     """Accept workers without the plugin, for the pass-through only."""
     max_body_bytes: int = 32 * MIB

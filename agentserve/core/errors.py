@@ -3,6 +3,8 @@
 AgentServeError
 ├── BadRequest               the caller can mend it; nothing was changed
 │   ├── InvalidRequest       422  a field is missing, unknown or out of range
+│   ├── Unauthorized         401  no API key, or one that is unknown or has expired
+│   ├── Forbidden            403  the API key may not do this
 │   ├── UnknownRoute         404  no such path
 │   ├── MethodNotAllowed     405  the path is known, not with this method
 │   ├── UnknownSession       404  no such session
@@ -75,6 +77,14 @@ class BadRequest(AgentServeError):
 
 class InvalidRequest(BadRequest):
     code, status = "invalid_request", 422
+
+
+class Unauthorized(BadRequest):
+    code, status = "unauthorized", 401
+
+
+class Forbidden(BadRequest):
+    code, status = "forbidden", 403
 
 
 class UnknownRoute(BadRequest):

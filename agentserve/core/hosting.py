@@ -51,6 +51,8 @@ class HostTurn(Wire):
     timeout_s: float
     max_turn_tokens: int
     """Most tokens one generation call may add."""
+    cache_salt: str = ""
+    """Tells SGLang apart whose prompts these are; empty for nobody's."""
     compression: Compression = Compression()
     """How the worker chooses from the items of the plan that are to be thinned."""
 
@@ -66,6 +68,7 @@ class HostWarming(Wire):
     worker_url: str
     tokenizer_sha256: str
     timeout_s: float
+    cache_salt: str = ""
 
 
 class HostAnswer(Wire):

@@ -222,6 +222,8 @@ class Session(ScreenPolicy):
     task: str
     model: str | None
     surface: str = ""
+    public: bool = False
+    """Whether its surface is one whose caches all tenants share."""
     parent: SessionId | None = None
     """The session that this one was forked from."""
     space: ScreenSpace

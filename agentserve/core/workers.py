@@ -82,3 +82,14 @@ class Worker(Wire):
 
 class WorkerList(Wire):
     workers: list[Worker]
+
+
+def for_users(worker: Worker) -> Worker:
+    """What a tenant is told of a worker."""
+    return Worker(
+        id=worker.id,
+        url="",
+        state=worker.state,
+        boot_id=worker.boot_id,
+        report=worker.report and worker.report.model_copy(update={"hooks": []}),
+    )

@@ -54,8 +54,13 @@ class WorkerClient:
     worker's message) or TurnTimeout.
     """
 
-    def __init__(self, http: httpx.Client, url: str, deadline: Deadline) -> None:
+    def __init__(
+        self, http: httpx.Client, url: str, deadline: Deadline, cache_salt: str = ""
+    ) -> None:
+        """``cache_salt`` parts what is generated here from others' prompts in the worker's caches;
+        empty for nothing."""
         self.url = url.rstrip("/")
+        self._salt = {"cache_salt": cache_salt} if cache_salt else {}
         self._http = http
         self._deadline = deadline
 
@@ -64,7 +69,7 @@ class WorkerClient:
 
     def generate(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """``POST /generate``: one answer for each prompt in ``input_ids``."""
-        response = self._send("POST", "/generate", json=body)
+        response = self._send("POST", "/generate", json=body | self._salt)
         try:
             answer = response.json()
             answers = answer if isinstance(answer, list) else [answer]

@@ -110,5 +110,6 @@ def host_turn(
         tokenizer_sha256=record.binding.tokenizer_sha256,
         timeout_s=config.turn_timeout_s,
         max_turn_tokens=config.max_turn_tokens,
+        cache_salt=record.salt,
         compression=ask.compression or session.compression,
     )

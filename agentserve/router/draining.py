@@ -212,6 +212,7 @@ class Drains:
                         worker_url=target.url,
                         tokenizer_sha256=record.binding.tokenizer_sha256,
                         timeout_s=self._timeout_s,
+                        cache_salt=record.salt,
                     )
                 )
             held = num_tokens(pieces)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
+from agentserve.router.audit import AuditLog
 from agentserve.router.blobs import BlobStore
 from agentserve.router.discovery import (
     Discovery,
@@ -20,6 +21,7 @@ from agentserve.router.discovery import (
 from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
+from agentserve.router.identity import Keys
 from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
@@ -38,6 +40,8 @@ class Services:
 
     config: RouterConfig
     store: Store
+    keys: Keys
+    audit: AuditLog
     events: EventLog
     blobs: BlobStore
     registry: WorkerRegistry
@@ -74,7 +78,7 @@ async def running_services(
                 )
             registry = WorkerRegistry(config, _discovery(config))
             hosts = HostPool(config, blobs.root, command, metrics)
-            surfaces = Surfaces(store, hosts)
+            surfaces = Surfaces(store, hosts, config.public_surfaces)
             sessions = Sessions(
                 store, events, registry, hosts, surfaces, metrics,
                 max_turn_tokens=config.max_turn_tokens,
@@ -100,6 +104,8 @@ async def running_services(
                 yield Services(
                     config=config,
                     store=store,
+                    keys=Keys(store),
+                    audit=AuditLog(config.data / "audit.jsonl"),
                     events=events,
                     blobs=blobs,
                     registry=registry,

@@ -28,6 +28,7 @@ from agentserve.core.sessions import (
     Usage,
     creation_of,
 )
+from agentserve.core.tenants import NOBODY
 from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
@@ -84,10 +85,11 @@ class Sessions:
 
     # reading
 
-    async def get(self, session_id: str) -> SessionRecord:
-        """Raises UnknownSession."""
+    async def get(self, session_id: str, tenant: str | None = None) -> SessionRecord:
+        """A session; with ``tenant``, one of that tenant's: nobody learns of others' ids. Raises
+        UnknownSession."""
         record = await self._store.get(session_id)
-        if record is None:
+        if record is None or tenant not in (None, record.tenant):
             raise UnknownSession(
                 f"there is no session {session_id[:64]!r}",
                 hint="create one: POST /v1/sessions; deleted sessions are forgotten",
@@ -108,12 +110,12 @@ class Sessions:
         return record
 
     async def page(
-        self, status: SessionStatus | None, cursor: str | None, limit: int
+        self, tenant: str, status: SessionStatus | None, cursor: str | None, limit: int
     ) -> SessionPage:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
             raise InvalidRequest("unknown cursor", hint="pass next_cursor of the page before")
         records, following = await self._store.page(
-            status=status, before=int(cursor) if cursor else None, limit=limit
+            status=status, before=int(cursor) if cursor else None, limit=limit, tenant=tenant
         )
         return SessionPage(
             sessions=[record.session for record in records],
@@ -122,8 +124,8 @@ class Sessions:
 
     # life
 
-    async def create(self, create: SessionCreate) -> Session:
-        """Check everything, place the session on a worker and store it.
+    async def create(self, create: SessionCreate, tenant: str = NOBODY) -> Session:
+        """Check everything, place the session on a worker and store it as ``tenant``'s.
 
         Raises InvalidRequest, UnknownProgram, NoWorker, HostLost; of a fork also what ``open``
         raises of its parent, and TurnInProgress.
@@ -133,12 +135,12 @@ class Sessions:
             if (value := getattr(create, name)) > MAX_TIMEOUT_S:
                 raise InvalidRequest(f"{name} is at most {MAX_TIMEOUT_S:g} seconds, got {value:g}")
         if create.parent is not None:
-            return await self._fork(create, create.parent)
+            return await self._fork(create, create.parent, tenant)
         await self._hosts.check_program(create.program)
         session_id = _new_id()
         async with self.pins.placing:
             arrival = Arrival(session_id, first_prompt(_visual_tokens(create), create.task))
-            shared = partial(self._surfaces.shared_by_new, create, policy)
+            shared = partial(self._surfaces.shared_by_new, create, policy, tenant)
             worker = await self.pins.pick(arrival, Need(model=create.model), shared)
             binding = binding_of(worker)
             assert binding is not None
@@ -148,6 +150,7 @@ class Sessions:
             check_thinning(policy, create.compression, family, worker.report.layers)
             space = screen_space(create.viewport, create.scale, family.grid)
             self._check_fits(space, create, worker)
+            salt = self._surfaces.salt(tenant, create.surface)
             created = now()
             session = Session(
                 id=session_id,
@@ -165,9 +168,10 @@ class Sessions:
                     held_tokens=arrival.prompt,
                 ),
                 warnings=_warnings(policy, worker),
+                public=bool(tenant) and not salt,
             )
             await self._events.create(
-                SessionRecord(session=session, binding=binding),
+                SessionRecord(session=session, binding=binding, tenant=tenant, salt=salt),
                 [
                     EventDraft(EventType.SESSION_CREATED, {"program": create.program}),
                     EventDraft(EventType.PIN_PLACED, pin_data(session.pin)),
@@ -175,8 +179,9 @@ class Sessions:
             )
         return session
 
-    async def _fork(self, create: SessionCreate, parent_id: str) -> Session:
+    async def _fork(self, create: SessionCreate, parent_id: str, tenant: str) -> Session:
         """A second continuation of an idle session, on the worker that holds its prefix."""
+        await self.get(parent_id, tenant)
         while True:
             parent, _ = await self.pins.place(await self.open(parent_id))
             check_fork(create, parent.session)

@@ -9,7 +9,7 @@ import hashlib
 import io
 import itertools
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, Self
 
@@ -39,8 +39,8 @@ class FakeWorker:
     - ``drop``: the connection breaks off without an answer, the worker lives on
     - ``refuse``, ``error``: status 400, 500
 
-    ``requests`` are the bodies of the generations it got, ``aborted`` of those whose clients left
-    before the answer. Text takes one token a byte.
+    ``requests`` are the bodies of the generations it got, with their ``headers``; ``aborted`` are
+    those whose clients left before the answer. Text takes one token a byte.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class FakeWorker:
         self.answers = deque(answers)
         self.faults: deque[Fault] = deque()
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self.aborted: list[dict[str, Any]] = []
         self.delay_s = 0.0
         self.starting = False
@@ -73,7 +74,8 @@ class FakeWorker:
         self._plugin = plugin
         self._image_pad_id = image_pad_id
         self._tokenizer = tokenizer
-        self._cache: set[tuple[int, ...]] = set()
+        self._caches: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
+        """By cache salt."""
         self._server = LoopbackServer(self._app(), lifespan=False)
 
     @property
@@ -82,7 +84,7 @@ class FakeWorker:
 
     async def start(self) -> None:
         self.boot_id = f"boot-{next(_lives)}"
-        self._cache.clear()
+        self._caches.clear()
         await self._server.start()
 
     async def stop(self) -> None:
@@ -163,7 +165,7 @@ class FakeWorker:
         computed_only = body.get("sampling_params", {}).get("max_new_tokens") == 0
         text = "" if computed_only else self._answer()
         ids = self._prompt_ids(body)
-        usage = self._usage(ids, text)
+        usage = self._usage(ids, text, body)
         answer = {
             "text": text,
             "output_ids": list(text.encode()),
@@ -178,7 +180,7 @@ class FakeWorker:
         if (refused := await self._fault(request, body)) is not None:
             return refused
         text = self._answer()
-        usage = self._usage(list(json.dumps(body["messages"]).encode()), text)
+        usage = self._usage(list(json.dumps(body["messages"]).encode()), text, body)
         if body.get("stream"):
             return self._stream([{"choices": [{"delta": {"content": part}}]} for part in text])
         message = {"role": "assistant", "content": text}
@@ -196,6 +198,7 @@ class FakeWorker:
     async def _fault(self, request: Request, body: dict[str, Any]) -> Response | None:
         """Note the request and do what the script says of it; None to answer it."""
         self.requests.append(body)
+        self.headers.append(dict(request.headers))
         fault = self.faults.popleft() if self.faults else None
         match fault:
             case "die":
@@ -247,9 +250,10 @@ class FakeWorker:
     def _answer(self) -> str:
         return self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
 
-    def _usage(self, prompt: list[int], text: str) -> dict[str, int]:
-        cached = max((_common(prompt, known) for known in self._cache), default=0)
-        self._cache.add((*prompt, *text.encode()))
+    def _usage(self, prompt: list[int], text: str, body: dict[str, Any]) -> dict[str, int]:
+        cache = self._caches[body.get("cache_salt") or ""]
+        cached = max((_common(prompt, known) for known in cache), default=0)
+        cache.add((*prompt, *text.encode()))
         return {
             "prompt_tokens": len(prompt),
             "cached_tokens": min(cached, len(prompt) - 1),

@@ -11,6 +11,7 @@ from agentserve.core.events import EventType
 from agentserve.core.plans import Seal, TextPiece, VisualItem
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Pin, SessionStatus
+from agentserve.core.tenants import Role, TenantLimits, new_key
 from agentserve.router.store import (
     EventDraft,
     HeldRecord,
@@ -234,3 +235,43 @@ async def test_drains_are_known_until_they_are_dropped(store):
     await store.drop_drain("w-2")
     assert await store.drains() == {"w-1": "r-2"}
     await store.drop_drain("w-2")
+
+
+async def test_tenants_are_listed_apart(store):
+    for number in range(6):
+        of = record(f"s_{number}").model_copy(update={"tenant": "one" if number % 2 else "other"})
+        await store.create(of, [])
+    idle = await store.get("s_1")
+    await store.update(idle.with_session(status=SessionStatus.RELEASED))
+    await store.delete("s_3")
+
+    async def ids(status: SessionStatus | None, tenant: str | None) -> list[str]:
+        found, _ = await store.page(status=status, before=None, limit=9, tenant=tenant)
+        return [one.session.id for one in found]
+
+    assert await ids(None, "one") == ["s_5", "s_1"]
+    assert await ids(SessionStatus.IDLE, "one") == ["s_5"]
+    assert await ids(SessionStatus.RELEASED, "one") == ["s_1"]
+    assert await ids(None, "other") == ["s_4", "s_2", "s_0"]
+    assert await ids(None, "") == await ids(SessionStatus.IDLE, "nobody") == []
+    assert len(await ids(None, None)) == 5
+    first, cursor = await store.page(status=None, before=None, limit=2, tenant="other")
+    rest, end = await store.page(status=None, before=cursor, limit=2, tenant="other")
+    assert [one.session.id for one in (*first, *rest)] == ["s_4", "s_2", "s_0"]
+    assert end is None
+
+
+async def test_keys_are_kept_and_forgotten(store):
+    _, key = new_key("one", Role.ADMIN, name=ODD, limits=TenantLimits(running=3))
+    _, other = new_key("other")
+    assert await store.key(key.id) is None
+    await store.put_key(key)
+    await store.put_key(other)
+    assert await store.key(key.id) == key
+    assert await store.keys() == [key, other]
+    changed = key.model_copy(update={"name": "new"})
+    await store.put_key(changed)
+    assert await store.keys() == [changed, other]
+    assert await store.drop_key(key.id)
+    assert not await store.drop_key(key.id)
+    assert await store.keys() == [other]

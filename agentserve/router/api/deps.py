@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
-from agentserve.core.errors import by_code
+from agentserve.core.errors import Forbidden, by_code
+from agentserve.core.tenants import Caller, Role
 from agentserve.router.errors import ErrorBody
 from agentserve.router.services import Services
 
@@ -16,16 +17,50 @@ def _services(request: Request) -> Services:
 
 
 Parts = Annotated[Services, Depends(_services)]
+
+
+def _caller(request: Request) -> Caller:
+    return request.state.caller
+
+
+def _tenant(request: Request) -> str:
+    return request.state.tenant
+
+
+CallerOf = Annotated[Caller, Depends(_caller)]
+TenantId = Annotated[str, Depends(_tenant)]
+
+
+async def _own_session(session_id: str, tenant: TenantId, parts: Parts) -> str:
+    return (await parts.sessions.get(session_id, tenant)).session.id
+
+
+OwnSession = Annotated[str, Depends(_own_session)]
+"""The id in the path, of a session that is the caller's."""
+
+
+async def admin_only(caller: CallerOf) -> None:
+    """Raises Forbidden."""
+    if caller.role is not Role.ADMIN:
+        raise Forbidden(
+            f"the API key {caller.key_id} is a {caller.role.value}'s: this is for admins",
+            hint="an operator makes such a key by `agentserve keys create --role admin`",
+        )
+
+
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
 ]
+
+
+_EVERYWHERE = ("invalid_request", "unauthorized", "body_too_large", "internal")
 
 
 def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI responses for the errors of these codes, with an example each, by status."""
     known = by_code()
     responses: dict[int | str, dict[str, Any]] = {}
-    for code in dict.fromkeys((*codes, "invalid_request", "body_too_large", "internal")):
+    for code in dict.fromkeys((*codes, *_EVERYWHERE)):
         cls = known[code]
         response = responses.setdefault(
             cls.status,

@@ -1,7 +1,8 @@
 """SGLang's own API through the router: bytes in, bytes out, on the worker that fits.
 
 Nothing of a request or a response is parsed or changed, but for the headers that belong to one
-connection only and those that the router writes itself. A request goes to another worker only when
+connection only and those that the router writes itself; with API keys, the key is taken out of a
+request, and its tenant's cache salt put in. A request goes to another worker only when
 the first one died before any byte of its answer was sent on; it is cancelled when its client
 leaves. When the worker dies behind that, a stream of events ends with an event that says so, after
 the last whole one; any other answer breaks off.
@@ -17,15 +18,18 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
 
 import httpx
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
+from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
-from agentserve.router.api.deps import Parts, documented
+from agentserve.router.api.deps import Parts, TenantId, admin_only, documented
+from agentserve.router.identity import without_key
 from agentserve.router.naming import session_name
+from agentserve.router.salting import salted
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
@@ -48,6 +52,8 @@ _ROUTES = (
     ("GET", "/get_model_info", "The same under its older name, which SGLang's frontend asks."),
     ("GET", "/server_info", "SGLang's server information."),
 )
+_ADMIN = ("/server_info",)
+"""It tells how the operator runs the worker."""
 _ANY_BODY = {
     "requestBody": {
         "required": True,
@@ -59,6 +65,7 @@ _ANY_BODY = {
 async def forward(
     request: Request,
     parts: Parts,
+    tenant: TenantId,
     x_session_id: str | None = Header(
         None,
         description="A session's id, or any name: its requests stay on one worker. Without it, the "
@@ -68,13 +75,15 @@ async def forward(
     """Forward a request to the worker of its session and stream the answer back."""
     body = await request.body()
     name = session_name(request.headers, body)
-    worker = await parts.passing.choose(name, body)
+    worker = await parts.passing.choose(tenant, name, body)
+    if request.method == "POST":
+        body = salted(body, cache_salt(tenant))
     try:
         return await _send(parts, worker, request, body)
     except WorkerLost as error:
         await parts.registry.check(worker.id)
         try:
-            other = await parts.passing.choose(name, body, frozenset({worker.id}))
+            other = await parts.passing.choose(tenant, name, body, frozenset({worker.id}))
         except NoWorker:
             raise error from None
         return await _send(parts, other, request, body)
@@ -89,6 +98,8 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
         for name, value in _end_to_end(request.headers.raw)
         if name.lower() not in (b"host", b"content-length")
     ]
+    if request.state.caller.key_id:
+        headers = without_key(headers)
     headers.append((b"host", httpx.URL(worker.url).netloc))
     headers.append((b"content-length", str(len(body)).encode()))
     async with AsyncExitStack() as stack:
@@ -217,7 +228,10 @@ for _method, _path, _summary in _ROUTES:
         summary=_summary,
         name=f"{_method.lower()}{_path.replace('/', '_')}",
         response_class=Response,
-        responses=documented("session_closed", "no_worker", "worker_lost", "turn_timeout")
+        responses=documented(
+            "forbidden", "session_closed", "no_worker", "worker_lost", "turn_timeout"
+        )
         | {200: {"description": "The worker's answer, unchanged."}},
+        dependencies=[Depends(admin_only)] if _path in _ADMIN else None,
         openapi_extra=_ANY_BODY if _method == "POST" else None,
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Response
 
 from agentserve.core.sessions import Session, SessionCreate, SessionPage, SessionStatus
-from agentserve.router.api.deps import Parts, documented
+from agentserve.router.api.deps import OwnSession, Parts, TenantId, documented
 from agentserve.router.api.examples import CREATE, SESSION, responds
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -22,10 +22,11 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 async def create_session(
     create: Annotated[SessionCreate, Body(openapi_examples=CREATE)],
     parts: Parts,
+    tenant: TenantId,
     response: Response,
 ) -> Session:
     """Create a session of a registered program and pin it to a worker."""
-    session = await parts.sessions.create(create)
+    session = await parts.sessions.create(create, tenant)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 
@@ -33,25 +34,26 @@ async def create_session(
 @router.get("", responses=documented())
 async def list_sessions(
     parts: Parts,
+    tenant: TenantId,
     status: SessionStatus | None = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> SessionPage:
     """Sessions, newest first; pass `next_cursor` as `cursor` to go on."""
-    return await parts.sessions.page(status, cursor, limit)
+    return await parts.sessions.page(tenant, status, cursor, limit)
 
 
 @router.get(
     "/{session_id}",
     responses=documented("unknown_session") | responds(200, "The session.", SESSION),
 )
-async def get_session(session_id: str, parts: Parts) -> Session:
+async def get_session(session_id: OwnSession, parts: Parts) -> Session:
     """A session as it is now; closed ones can be read until they are deleted."""
     return (await parts.sessions.get(session_id)).session
 
 
 @router.post("/{session_id}/release", responses=documented("unknown_session", "storage_failed"))
-async def release_session(session_id: str, parts: Parts) -> Session:
+async def release_session(session_id: OwnSession, parts: Parts) -> Session:
     """Close a session. A turn that runs is ended. Releasing again changes nothing."""
     session = await parts.sessions.release(session_id)
     parts.turns.close(session_id)
@@ -61,7 +63,7 @@ async def release_session(session_id: str, parts: Parts) -> Session:
 @router.delete(
     "/{session_id}", status_code=204, responses=documented("unknown_session", "storage_failed")
 )
-async def delete_session(session_id: str, parts: Parts) -> None:
+async def delete_session(session_id: OwnSession, parts: Parts) -> None:
     """Release a session and forget it, its turns and its events."""
     await parts.sessions.release(session_id)
     parts.turns.close(session_id)

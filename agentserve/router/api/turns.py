@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from agentserve.core.errors import BadScreenshot, InvalidRequest
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
-from agentserve.router.api.deps import Cursor, Parts, documented
+from agentserve.router.api.deps import Cursor, OwnSession, Parts, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
@@ -67,7 +67,7 @@ _FORM_SCHEMA: dict[str, Any] = {
         }
     },
 )  # fmt: skip
-async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResult:
+async def run_turn(session_id: OwnSession, request: Request, parts: Parts) -> TurnResult:
     """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
     the hash of a blob.
 
@@ -89,13 +89,12 @@ async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResul
 
 @router.get("", responses=documented("unknown_session"))
 async def list_turns(
-    session_id: str,
+    session_id: OwnSession,
     parts: Parts,
     after: Cursor = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> TurnPage:
     """The stored answers from epoch `after` on."""
-    await parts.sessions.get(session_id)
     turns = await parts.store.turns(session_id, after, limit)
     return TurnPage(turns=turns, next_cursor=turns[-1].epoch + 1 if turns else after)
 

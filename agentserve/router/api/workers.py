@@ -4,42 +4,60 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from agentserve.core.workers import Drain, Worker, WorkerList
-from agentserve.router.api.deps import Parts, documented
+from agentserve.core.tenants import Role
+from agentserve.core.workers import Drain, Worker, WorkerList, for_users
+from agentserve.router.api.deps import CallerOf, Parts, admin_only, documented
 from agentserve.router.draining import Drains
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
+_ADMIN = [Depends(admin_only)]
 
 
 @router.get("", responses=documented())
-async def list_workers(parts: Parts) -> WorkerList:
-    """All configured workers with their state, plugin report, pins and running turns."""
-    return WorkerList(workers=await parts.sessions.pins.workers())
+async def list_workers(caller: CallerOf, parts: Parts) -> WorkerList:
+    """All configured workers with their state, plugin report, pins and running turns. To a user's
+    key only what they serve: addresses are the operator's, and load is made by all tenants."""
+    workers = await parts.sessions.pins.workers()
+    if caller.role is not Role.ADMIN:
+        workers = [for_users(worker) for worker in workers]
+    return WorkerList(workers=workers)
 
 
 @router.post(
-    "/{worker_id}/drain", status_code=202, responses=documented("unknown_worker", "storage_failed")
+    "/{worker_id}/drain",
+    status_code=202,
+    dependencies=_ADMIN,
+    responses=documented("forbidden", "unknown_worker", "storage_failed"),
 )
-async def drain_worker(worker_id: str, parts: Parts) -> Worker:
+async def drain_worker(worker_id: str, request: Request, caller: CallerOf, parts: Parts) -> Worker:
     """Empty a worker: it takes no new sessions, and each of its idle ones is computed on another
     worker first and then moved there. Running turns finish. `drain.done` tells when it can be
     stopped; asking again changes nothing."""
+    parts.drains.known(worker_id)
+    await parts.audit.note(caller, "worker.drain", worker_id, request.state.request_id)
     return await parts.drains.start(worker_id)
 
 
-@router.delete("/{worker_id}/drain", responses=documented("unknown_worker", "storage_failed"))
-async def undo_drain(worker_id: str, parts: Parts) -> Worker:
+@router.delete(
+    "/{worker_id}/drain",
+    dependencies=_ADMIN,
+    responses=documented("forbidden", "unknown_worker", "storage_failed"),
+)
+async def undo_drain(worker_id: str, request: Request, caller: CallerOf, parts: Parts) -> Worker:
     """Let a worker take sessions again, whether its drain is done or not."""
+    parts.drains.known(worker_id)
+    await parts.audit.note(caller, "worker.undrain", worker_id, request.state.request_id)
     return await parts.drains.undo(worker_id)
 
 
 @router.get(
     "/{worker_id}/drain",
+    dependencies=_ADMIN,
     response_model=Drain | None,
-    responses=documented("unknown_worker")
+    responses=documented("forbidden", "unknown_worker")
     | {
         200: {
             "description": "How far the drain is, null without one; with `Accept: "

@@ -18,6 +18,7 @@ from agentserve.core.events import Event, EventType
 from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+from agentserve.core.tenants import ApiKey
 from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
@@ -63,6 +64,10 @@ class SessionRecord(Wire):
     """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
     running: RunningTurn | None = None
     """Set while a turn runs."""
+    tenant: str = ""
+    """Whose it is."""
+    salt: str = ""
+    """What keeps it apart in the workers' caches: see core.tenants. Empty: nothing does."""
     version: int = 0
 
     @property
@@ -173,9 +178,15 @@ class Store(Protocol):
         ...
 
     async def page(
-        self, *, status: SessionStatus | None, before: int | None, limit: int
+        self,
+        *,
+        status: SessionStatus | None,
+        before: int | None,
+        limit: int,
+        tenant: str | None = None,
     ) -> tuple[list[SessionRecord], int | None]:
-        """Sessions, newest first, and the cursor that continues (None at the end)."""
+        """Sessions, newest first, and the cursor that continues (None at the end); without
+        ``tenant`` everybody's."""
         ...
 
     async def due(self, now: float, limit: int) -> list[SessionRecord]:
@@ -243,6 +254,22 @@ class Store(Protocol):
 
     async def agree(self, name: str, value: str) -> str:
         """What the first router that asked has said: all that share the store must agree on it."""
+        ...
+
+    # keys
+
+    async def put_key(self, key: ApiKey) -> None:
+        """A new one, or other facts of one that there is."""
+        ...
+
+    async def key(self, key_id: str) -> ApiKey | None: ...
+
+    async def keys(self) -> list[ApiKey]:
+        """All of them, oldest first."""
+        ...
+
+    async def drop_key(self, key_id: str) -> bool:
+        """Whether there was such a key."""
         ...
 
     # drains

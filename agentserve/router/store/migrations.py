@@ -86,7 +86,23 @@ async def _pin_loads(db: aiosqlite.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains, _pin_loads)
+async def _tenants(db: aiosqlite.Connection) -> None:
+    statements = (
+        "ALTER TABLE sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX sessions_of_tenant ON sessions (tenant, n)",
+        "CREATE INDEX sessions_of_tenant_by_status ON sessions (tenant, status, n)",
+        """CREATE TABLE keys (
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            record TEXT NOT NULL)""",
+    )
+    for statement in statements:
+        await db.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _first_schema, _layouts, _held, _drains, _pin_loads, _tenants,
+)  # fmt: skip
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

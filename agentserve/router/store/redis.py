@@ -20,6 +20,7 @@ from typing import Any, Self
 from agentserve.core.events import Event
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, SessionStatus, TurnResult
+from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import (
     PIECES,
     EventDraft,
@@ -110,9 +111,16 @@ class RedisStore:
         await self._run("delete", session_id, self._sender)
 
     async def page(
-        self, *, status: SessionStatus | None, before: int | None, limit: int
+        self,
+        *,
+        status: SessionStatus | None,
+        before: int | None,
+        limit: int,
+        tenant: str | None = None,
     ) -> tuple[list[SessionRecord], int | None]:
         index = "sessions" if status is None else f"status:{status.value}"
+        if tenant is not None:
+            index += f":of:{tenant}"
         highest = "+inf" if before is None else f"({before}"
         more, rows = await self._run("page", index, highest, limit)
         return _records(rows), int(rows[-1][2]) if more else None
@@ -235,6 +243,29 @@ class RedisStore:
             # GET answers what was there before: nothing when this value is the first
             return await redis.set(_key("agreed", name), value, nx=True, get=True) or value
 
+    # keys
+
+    async def put_key(self, key: ApiKey) -> None:
+        async with self._link.reaching() as redis:
+            await redis.hset(_key("keys"), key.id, key.model_dump_json())
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        async with self._link.reaching() as redis:
+            record = await redis.hget(_key("keys"), key_id)
+        return None if record is None else ApiKey.model_validate_json(record)
+
+    async def keys(self) -> list[ApiKey]:
+        async with self._link.reaching() as redis:
+            records = await redis.hvals(_key("keys"))
+        found = [ApiKey.model_validate_json(record) for record in records]
+        return sorted(found, key=lambda key: key.created_at)
+
+    async def drop_key(self, key_id: str) -> bool:
+        async with self._link.reaching() as redis:
+            return await redis.hdel(_key("keys"), key_id) > 0
+
+    # drains
+
     async def drains(self) -> dict[str, str]:
         async with self._link.reaching() as redis:
             return await redis.hgetall(_key("drains"))
@@ -266,6 +297,7 @@ class RedisStore:
             "sender": self._sender,
             "token": secrets.token_hex(8),
             "id": session.id,
+            "tenant": record.tenant,
             "record": record.model_dump_json(),
             "status": session.status.value,
             "due": repr(record.deadline) if session.status is SessionStatus.IDLE else "",
