@@ -1,4 +1,5 @@
-"""Which pictures, videos and sounds a worker takes from a request: what is in it, not what it names.
+"""Which pictures, videos and sounds a worker takes from a request: what it holds, not what it
+names.
 
 A server that fetches what it is told to reaches what its clients cannot, and one that opens files
 reads its own. SGLang does both by default; with ``--allowed-media-domains`` it fetches from those

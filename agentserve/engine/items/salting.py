@@ -1,8 +1,8 @@
 """Pictures of a request with a cache salt: known under other names than anybody else's.
 
-SGLang's ``cache_salt`` parts prefixes in the radix tree only. Its embedding cache knows a picture by
-its hash, ours by its content: with the salt in these, nobody finds what another has computed, and
-nobody puts a picture under another's hash.
+SGLang's ``cache_salt`` parts prefixes in the radix tree only. Its embedding cache knows a picture
+by its hash, ours by its content: with the salt in these, nobody finds what another has computed,
+and nobody puts a picture under another's hash.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_base64_is_what_it_says():
 def test_what_items_cannot_be_combined_with(field: str):
     refuse_unfit(manager(), request(**{field: None}))
     with pytest.raises(ValueError, match=f"{field} cannot be combined with visual items"):
-        refuse_unfit(manager(), request(**{field: ["x"]}))
+        refuse_unfit(manager(), request(**{field: ["data:,x"]}))
 
 
 def test_several_answers_to_one_prompt():
