@@ -23,6 +23,8 @@ from agentserve.core.events import TERMINAL, Event, EventPage
 from agentserve.core.hosting import ProgramList
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import (
+    BulkRelease,
+    BulkReleased,
     Health,
     Outcome,
     Session,
@@ -133,6 +135,20 @@ class RouterClient:
         )
         return TurnResult.model_validate(answer.json())
 
+    async def pause(self, session_id: str) -> Session:
+        answer = await self._call("POST", f"/v1/sessions/{session_id}/pause")
+        return Session.model_validate(answer.json())
+
+    async def resume(self, session_id: str) -> Session:
+        answer = await self._call("POST", f"/v1/sessions/{session_id}/resume")
+        return Session.model_validate(answer.json())
+
+    async def release_some(self, which: BulkRelease) -> BulkReleased:
+        answer = await self._call(
+            "POST", "/v1/sessions/release", json=which.model_dump(mode="json", exclude_none=True)
+        )
+        return BulkReleased.model_validate(answer.json())
+
     async def release(self, session_id: str) -> Session:
         answer = await self._call("POST", f"/v1/sessions/{session_id}/release")
         return Session.model_validate(answer.json())
@@ -177,6 +193,13 @@ class RouterClient:
 
     async def workers(self) -> WorkerList:
         return WorkerList.model_validate((await self._call("GET", "/v1/workers")).json())
+
+    async def add_worker(self, url: str) -> Worker:
+        answer = await self._call("POST", "/v1/workers", json={"url": url})
+        return Worker.model_validate(answer.json())
+
+    async def remove_worker(self, worker_id: str, *, force: bool = False) -> None:
+        await self._call("DELETE", f"/v1/workers/{worker_id}", params={"force": force})
 
     async def drain(self, worker_id: str) -> Worker:
         """Begin to empty a worker."""

@@ -78,6 +78,9 @@ def serve(
     plain_workers: Annotated[
         bool, typer.Option(help="Accept workers without the plugin, for the pass-through only.")
     ] = _DEFAULT.plain_workers,
+    retention_days: Annotated[
+        float, typer.Option(help="Closed sessions are forgotten after so many days; 0: never.")
+    ] = _DEFAULT.retention_s / 86_400,
     max_body_bytes: Annotated[
         int, typer.Option(help="Largest request body.")
     ] = _DEFAULT.max_body_bytes,
@@ -109,6 +112,7 @@ def serve(
         auth=_auth(auth, host),
         public_surfaces=tuple(public_surface or ()),
         plain_workers=plain_workers,
+        retention_s=retention_days * 86_400,
         max_body_bytes=max_body_bytes,
         turn_timeout_s=turn_timeout_s,
         max_turn_tokens=max_turn_tokens,

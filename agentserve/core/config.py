@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from agentserve.core.errors import InvalidRequest
 
@@ -56,8 +57,16 @@ def _check(name: str, value: float, low: float, high: float) -> None:
 
 def worker_url(text: str) -> str:
     """A worker's base URL in the form by which it is known. Raises InvalidRequest."""
-    if not text.startswith(("http://", "https://")):
-        raise InvalidRequest(f"{text!r} is not a worker's URL", hint="write it as http://HOST:PORT")
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, a broken address
+        fits = False
+    plain = fits and not (parts.username or parts.password or parts.query or parts.fragment)
+    if not plain or len(text) > 2000 or not text.isprintable() or " " in text:
+        raise InvalidRequest(
+            f"{text[:200]!r} is not a worker's URL", hint="write it as http://HOST:PORT"
+        )
     return text.rstrip("/")
 
 
@@ -92,6 +101,8 @@ class RouterConfig:
     max_screenshot_bytes: int = 16 * MIB
     turn_timeout_s: float = 300.0
     max_turn_tokens: int = 512
+    retention_s: float = 7 * 86_400.0
+    """How long closed sessions are kept, with their turns and events; 0: for good."""
     health_interval_s: float = 1.0
     """How often each worker is asked for its health."""
     health_failures: int = 2
@@ -114,6 +125,7 @@ class RouterConfig:
         _check("host_threads", self.host_threads, 1, 1024)
         _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
         _check("max_turn_tokens", self.max_turn_tokens, 1, 32_768)
+        _check("retention_s", self.retention_s, 0, 3650 * 86_400)
         _check("health_interval_s", self.health_interval_s, 0.05, 600)
         _check("health_failures", self.health_failures, 1, 100)
 

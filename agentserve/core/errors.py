@@ -11,6 +11,8 @@ AgentServeError
 │   ├── UnknownBlob          404  no such blob
 │   ├── UnknownWorker        404  no such worker
 │   ├── SessionClosed        409  the session is released or expired
+│   ├── SessionPaused        409  the session is paused
+│   ├── WorkerInUse          409  the worker still has sessions, or is not the API's to remove
 │   ├── StaleEpoch           409  the turn's epoch is not the session's current one
 │   ├── TurnInProgress       409  another turn of the session is running
 │   ├── UnknownProgram       422  the program is not registered
@@ -109,6 +111,14 @@ class UnknownWorker(BadRequest):
 
 class SessionClosed(BadRequest):
     code, status = "session_closed", 409
+
+
+class SessionPaused(BadRequest):
+    code, status = "session_paused", 409
+
+
+class WorkerInUse(BadRequest):
+    code, status = "worker_in_use", 409
 
 
 class StaleEpoch(BadRequest):

@@ -13,6 +13,8 @@ from agentserve.core.model import Wire
 
 class EventType(StrEnum):
     SESSION_CREATED = "session.created"
+    SESSION_PAUSED = "session.paused"
+    SESSION_RESUMED = "session.resumed"
     SESSION_RELEASED = "session.released"
     SESSION_EXPIRED = "session.expired"
     PIN_PLACED = "pin.placed"

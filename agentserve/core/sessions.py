@@ -105,6 +105,7 @@ class SessionCreate(ScreenPolicy):
 class SessionStatus(StrEnum):
     IDLE = "idle"
     RUNNING = "running"
+    PAUSED = "paused"
     RELEASED = "released"
     EXPIRED = "expired"
 
@@ -232,6 +233,8 @@ class Session(ScreenPolicy):
     created_at: datetime
     expires_at: datetime
     last_active_at: datetime
+    closed_at: datetime | None = None
+    """When it was released, or expired."""
     timeout_s: float
     inactivity_timeout_s: float
     epoch: int = 0
@@ -257,6 +260,32 @@ def creation_of(session: Session) -> SessionCreate:
         timeout_s=session.timeout_s,
         inactivity_timeout_s=session.inactivity_timeout_s,
     )
+
+
+class BulkRelease(Wire):
+    """Body of ``POST /v1/sessions/release``: which sessions. Exactly one of the three."""
+
+    ids: Annotated[list[SessionId], Field(min_length=1, max_length=1000)] | None = None
+    metadata: dict[str, str] | None = None
+    """Those whose metadata has all of these entries."""
+    all: Literal[True] | None = None
+    """All of the tenant's."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in ("ids", "metadata", "all") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of ids, metadata and all")
+        if self.metadata is not None and not self.metadata:
+            raise ValueError("metadata names no entry: all sessions have no entry at least")
+        return self
+
+
+class BulkReleased(Wire):
+    released: int
+    """Sessions that were open, or paused, and are closed now."""
+    unknown: list[SessionId] = Field(default_factory=list)
+    """Of the ids, those that are none."""
 
 
 class SessionPage(Wire):

@@ -80,6 +80,13 @@ class Worker(Wire):
     """Set while the worker gives its sessions away and takes no new ones."""
 
 
+class WorkerAdd(Wire):
+    """Body of ``POST /v1/workers``."""
+
+    url: str
+    """Its base URL."""
+
+
 class WorkerList(Wire):
     workers: list[Worker]
 

@@ -15,6 +15,7 @@ from agentserve.router.blobs import BlobStore
 from agentserve.router.discovery import (
     Discovery,
     FileDiscovery,
+    RuntimeDiscovery,
     StaticDiscovery,
     read_workers,
 )
@@ -45,6 +46,7 @@ class Services:
     events: EventLog
     blobs: BlobStore
     registry: WorkerRegistry
+    discovery: RuntimeDiscovery
     hosts: HostPool
     sessions: Sessions
     turns: Turns
@@ -76,7 +78,8 @@ async def running_services(
                     f"the routers of this store have another blob folder than {blobs.root}",
                     hint="give all of them the same --blobs, on a file system that they share",
                 )
-            registry = WorkerRegistry(config, _discovery(config))
+            discovery = RuntimeDiscovery(_discovery(config), store)
+            registry = WorkerRegistry(config, discovery)
             hosts = HostPool(config, blobs.root, command, metrics)
             surfaces = Surfaces(store, hosts, config.public_surfaces)
             sessions = Sessions(
@@ -93,7 +96,7 @@ async def running_services(
             drains = Drains(
                 store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
-            reaper = Reaper(store, sessions, registry, replica)
+            reaper = Reaper(store, sessions, registry, replica, config.retention_s)
             await replica.start()
             await sessions.recover(await replica.alive())
             await registry.start()
@@ -109,6 +112,7 @@ async def running_services(
                     events=events,
                     blobs=blobs,
                     registry=registry,
+                    discovery=discovery,
                     hosts=hosts,
                     sessions=sessions,
                     turns=turns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,6 +11,7 @@ from functools import partial
 from agentserve.core.errors import (
     InvalidRequest,
     SessionClosed,
+    SessionPaused,
     TurnInProgress,
     UnknownSession,
 )
@@ -19,6 +20,7 @@ from agentserve.core.families import FAMILIES, family_named
 from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
+    BulkRelease,
     Pin,
     ScreenPolicy,
     Session,
@@ -37,7 +39,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of
 from agentserve.router.pins import Pins, pin_data
 from agentserve.router.placement import Arrival, first_prompt
-from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
+from agentserve.router.store import OPEN, EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.policies import (
@@ -96,17 +98,21 @@ class Sessions:
             )
         return record
 
+    async def has(self, session_id: str, tenant: str) -> bool:
+        record = await self._store.get(session_id)
+        return record is not None and record.tenant == tenant
+
     async def open(self, session_id: str) -> SessionRecord:
-        """A session that may be used. Raises UnknownSession, SessionClosed."""
+        """A session that may be used. Raises UnknownSession, SessionClosed, SessionPaused."""
         record = await self.get(session_id)
         if record.session.status is SessionStatus.IDLE and record.deadline <= now().timestamp():
             record = await self.expire(record)
-        if not record.open:
-            raise SessionClosed(
-                f"session {session_id} is {record.session.status.value}",
-                hint="create a new session",
-                details={"status": record.session.status.value},
+        if record.session.status is SessionStatus.PAUSED:
+            raise SessionPaused(
+                f"session {session_id} is paused",
+                hint=f"go on with it: POST /v1/sessions/{session_id}/resume",
             )
+        self._check_not_closed(record)
         return record
 
     async def page(
@@ -223,10 +229,73 @@ class Sessions:
         """Close a session; releasing a closed one again changes nothing."""
         record = await self._change(
             session_id,
-            lambda record: record.with_session(status=SessionStatus.RELEASED),
+            lambda record: None if record.closed else _closed(record, SessionStatus.RELEASED),
             EventDraft(EventType.SESSION_RELEASED),
         )
         return record.session
+
+    async def release_some(self, tenant: str, which: BulkRelease) -> AsyncIterator[Session]:
+        """Close many; yields those that were not closed before."""
+        if which.ids is not None:
+            for session_id in dict.fromkeys(which.ids):
+                with suppress(UnknownSession):
+                    if not (await self.get(session_id, tenant)).closed:
+                        yield await self.release(session_id)
+            return
+        wanted = (which.metadata or {}).items()
+        for status in (*OPEN, SessionStatus.PAUSED):
+            cursor: int | None = None
+            while True:
+                records, cursor = await self._store.page(
+                    status=status, before=cursor, limit=_BATCH, tenant=tenant
+                )
+                for record in records:
+                    if wanted <= record.session.metadata.items():
+                        yield await self.release(record.session.id)
+                if cursor is None:
+                    break
+
+    async def pause(self, session_id: str) -> Session:
+        """Let an idle session rest: it takes no turns, does not expire for being idle, and counts
+        for nothing on its worker. Pausing it again changes nothing. Raises SessionClosed,
+        TurnInProgress."""
+
+        def paused(record: SessionRecord) -> SessionRecord | None:
+            if record.session.status is SessionStatus.RUNNING:
+                raise TurnInProgress(
+                    f"a turn of session {session_id} is running: it cannot be paused now",
+                    hint="wait for its answer",
+                )
+            self._check_not_closed(record)
+            if record.session.status is SessionStatus.PAUSED:
+                return None
+            return record.with_session(status=SessionStatus.PAUSED)
+
+        draft = EventDraft(EventType.SESSION_PAUSED)
+        return (await self._change(session_id, paused, draft)).session
+
+    async def resume(self, session_id: str) -> Session:
+        """Go on with a paused session; with its next turn it goes to another worker if its own is
+        gone. Of one that is not paused nothing changes. Raises SessionClosed."""
+
+        def resumed(record: SessionRecord) -> SessionRecord | None:
+            self._check_not_closed(record)
+            if record.open:
+                return None
+            return record.with_session(status=SessionStatus.IDLE, last_active_at=now())
+
+        draft = EventDraft(EventType.SESSION_RESUMED)
+        return (await self._change(session_id, resumed, draft)).session
+
+    @staticmethod
+    def _check_not_closed(record: SessionRecord) -> None:
+        if record.closed:
+            status = record.session.status.value
+            raise SessionClosed(
+                f"session {record.session.id} is {status}",
+                hint="create a new session",
+                details={"status": status},
+            )
 
     async def delete(self, session_id: str) -> None:
         """Forget a session. Raises UnknownSession."""
@@ -234,11 +303,11 @@ class Sessions:
         await self._events.delete(session_id)
 
     async def expire(self, record: SessionRecord) -> SessionRecord:
-        """Close an idle session whose deadline has passed."""
+        """Close an idle or paused session whose deadline has passed."""
         limit = "timeout" if record.session.expires_at <= now() else "inactivity"
         try:
             return await self._events.update(
-                record.with_session(status=SessionStatus.EXPIRED),
+                _closed(record, SessionStatus.EXPIRED),
                 EventDraft(EventType.SESSION_EXPIRED, {"reason": limit}),
             )
         except VersionConflict:  # a turn was faster, or another expiry
@@ -275,18 +344,23 @@ class Sessions:
     async def _change(
         self,
         session_id: str,
-        change: Callable[[SessionRecord], SessionRecord],
+        change: Callable[[SessionRecord], SessionRecord | None],
         event: EventDraft,
     ) -> SessionRecord:
-        """Apply a change to an open session, whoever else writes it; a closed one is returned."""
+        """Apply a change, whoever else writes the session; None changes nothing."""
         while True:
             record = await self.get(session_id)
-            if not record.open:
+            changed = change(record)
+            if changed is None:
                 return record
             try:
-                return await self._events.update(change(record), event)
+                return await self._events.update(changed, event)
             except VersionConflict:
                 continue
+
+
+def _closed(record: SessionRecord, status: SessionStatus) -> SessionRecord:
+    return record.with_session(status=status, closed_at=now())
 
 
 def _visual_tokens(create: SessionCreate) -> int:

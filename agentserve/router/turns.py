@@ -136,7 +136,7 @@ class Turns:
         self._events.wake(session_id)
         if session_id in self._running:
             record = await self._store.get(session_id)
-            if record is None or not record.open:
+            if record is None or record.closed:
                 self.close(session_id)
 
     async def stop(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -275,3 +276,37 @@ async def test_keys_are_kept_and_forgotten(store):
     assert await store.drop_key(key.id)
     assert not await store.drop_key(key.id)
     assert await store.keys() == [other]
+
+
+async def test_closed_sessions_are_told_by_when_that_was(store):
+    for number, status in enumerate(
+        [SessionStatus.RELEASED, SessionStatus.EXPIRED, SessionStatus.IDLE, SessionStatus.PAUSED]
+    ):
+        await store.create(record(f"s_{number}", age_s=500), [])
+        one = await store.get(f"s_{number}")
+        closed = datetime.fromtimestamp(1000 - number, UTC) if number < 2 else None
+        await store.update(one.with_session(status=status, closed_at=closed))
+
+    async def before(seconds: float, limit: int = 9) -> list[str]:
+        return [one.session.id for one in await store.closed(seconds, limit)]
+
+    assert await before(999) == []
+    assert await before(1000) == ["s_1"]
+    assert await before(2000) == ["s_1", "s_0"]
+    assert await before(2000, 1) == ["s_1"]
+    # the paused one lives on though it was idle for long: its deadline is the whole session's
+    assert [one.session.id for one in await store.due(time.time(), 9)] == ["s_2"]
+    due = await store.due(time.time() + 3600, 9)
+    assert {one.session.id for one in due} == {"s_2", "s_3"}
+    await store.delete("s_1")
+    assert await before(2000) == ["s_0"]
+
+
+async def test_workers_are_added_once(store):
+    assert await store.added_workers() == []
+    for url in ("http://b:1", "http://a:1", "http://b:1"):
+        await store.add_worker(url)
+    assert await store.added_workers() == ["http://a:1", "http://b:1"]
+    assert await store.remove_worker("http://b:1")
+    assert not await store.remove_worker("http://b:1")
+    assert await store.added_workers() == ["http://a:1"]

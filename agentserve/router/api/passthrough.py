@@ -229,7 +229,12 @@ for _method, _path, _summary in _ROUTES:
         name=f"{_method.lower()}{_path.replace('/', '_')}",
         response_class=Response,
         responses=documented(
-            "forbidden", "session_closed", "no_worker", "worker_lost", "turn_timeout"
+            "forbidden",
+            "session_closed",
+            "session_paused",
+            "no_worker",
+            "worker_lost",
+            "turn_timeout",
         )
         | {200: {"description": "The worker's answer, unchanged."}},
         dependencies=[Depends(admin_only)] if _path in _ADMIN else None,

@@ -1,4 +1,4 @@
-"""``/v1/sessions``: create, list, read, release, delete."""
+"""``/v1/sessions``: create, list, read, pause, resume, release, delete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
-from agentserve.core.sessions import Session, SessionCreate, SessionPage, SessionStatus
+from agentserve.core.sessions import (
+    BulkRelease,
+    BulkReleased,
+    Session,
+    SessionCreate,
+    SessionPage,
+    SessionStatus,
+)
 from agentserve.router.api.deps import OwnSession, Parts, TenantId, documented
 from agentserve.router.api.examples import CREATE, SESSION, responds
 
@@ -43,6 +50,22 @@ async def list_sessions(
     return await parts.sessions.page(tenant, status, cursor, limit)
 
 
+@router.post("/release", responses=documented("storage_failed"))
+async def release_sessions(which: BulkRelease, tenant: TenantId, parts: Parts) -> BulkReleased:
+    """Close many sessions: some by their ids, those with some metadata, or all of the tenant's.
+    Turns that run are ended. Asking again goes on where a broken request stopped."""
+    released = 0
+    async for session in parts.sessions.release_some(tenant, which):
+        parts.turns.close(session.id)
+        released += 1
+    unknown = [
+        session_id
+        for session_id in dict.fromkeys(which.ids or ())
+        if not await parts.sessions.has(session_id, tenant)
+    ]
+    return BulkReleased(released=released, unknown=unknown)
+
+
 @router.get(
     "/{session_id}",
     responses=documented("unknown_session") | responds(200, "The session.", SESSION),
@@ -58,6 +81,25 @@ async def release_session(session_id: OwnSession, parts: Parts) -> Session:
     session = await parts.sessions.release(session_id)
     parts.turns.close(session_id)
     return session
+
+
+@router.post(
+    "/{session_id}/pause",
+    responses=documented("unknown_session", "session_closed", "turn_in_progress", "storage_failed"),
+)
+async def pause_session(session_id: OwnSession, parts: Parts) -> Session:
+    """Let an idle session rest: it takes no turns, does not expire for being idle, and counts for
+    nothing on its worker. Its `timeout_s` goes on."""
+    return await parts.sessions.pause(session_id)
+
+
+@router.post(
+    "/{session_id}/resume",
+    responses=documented("unknown_session", "session_closed", "storage_failed"),
+)
+async def resume_session(session_id: OwnSession, parts: Parts) -> Session:
+    """Go on with a paused session. What its worker has forgotten meanwhile is computed anew."""
+    return await parts.sessions.resume(session_id)
 
 
 @router.delete(

@@ -49,7 +49,8 @@ _FORM_SCHEMA: dict[str, Any] = {
 @router.post(
     "",
     responses=documented(
-        "unknown_session", "unknown_blob", "session_closed", "stale_epoch", "turn_in_progress",
+        "unknown_session", "unknown_blob", "session_closed", "session_paused", "stale_epoch",
+        "turn_in_progress",
         "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
         "turn_timeout", "over_capacity", "program_failed", "storage_failed",
     )

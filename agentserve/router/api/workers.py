@@ -1,4 +1,4 @@
-"""``/v1/workers``: who serves, how it is doing, and how it is emptied."""
+"""``/v1/workers``: who serves, how it is doing, how one is added, emptied and removed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Depends, Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from agentserve.core.config import worker_url
+from agentserve.core.errors import WorkerInUse
 from agentserve.core.tenants import Role
-from agentserve.core.workers import Drain, Worker, WorkerList, for_users
+from agentserve.core.workers import (
+    Drain,
+    Worker,
+    WorkerAdd,
+    WorkerList,
+    WorkerState,
+    for_users,
+)
 from agentserve.router.api.deps import CallerOf, Parts, admin_only, documented
 from agentserve.router.draining import Drains
+from agentserve.router.workers import worker_id as worker_id_of
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
 _ADMIN = [Depends(admin_only)]
@@ -24,6 +34,47 @@ async def list_workers(caller: CallerOf, parts: Parts) -> WorkerList:
     if caller.role is not Role.ADMIN:
         workers = [for_users(worker) for worker in workers]
     return WorkerList(workers=workers)
+
+
+@router.post(
+    "", status_code=201, dependencies=_ADMIN, responses=documented("forbidden", "storage_failed")
+)
+async def add_worker(add: WorkerAdd, request: Request, caller: CallerOf, parts: Parts) -> Worker:
+    """Let the router, and all that share its store, use one more worker. Adding a known one
+    changes nothing."""
+    url = worker_url(add.url)
+    new_id = worker_id_of(url)
+    known = parts.registry.get(new_id)
+    if known is None:
+        await parts.audit.note(caller, "worker.add", url, request.state.request_id)
+        await parts.discovery.add(url)
+        known = Worker(id=new_id, url=url, state=WorkerState.STARTING, reason="not asked yet")
+    return known
+
+
+@router.delete(
+    "/{worker_id}",
+    status_code=204,
+    dependencies=_ADMIN,
+    responses=documented("forbidden", "unknown_worker", "worker_in_use", "storage_failed"),
+)
+async def remove_worker(
+    worker_id: str, request: Request, caller: CallerOf, parts: Parts, force: bool = False
+) -> None:
+    """Forget a worker that was added by the API. One that still has sessions is to be drained
+    first: with `force` it goes at once, and they are computed anew elsewhere with their next
+    turns."""
+    worker = parts.drains.known(worker_id)
+    left = (await parts.store.pin_loads()).get(worker_id)
+    if left is not None and left.sessions and not force:
+        raise WorkerInUse(
+            f"worker {worker_id} still has {left.sessions} sessions",
+            hint=f"drain it first: POST /v1/workers/{worker_id}/drain; or pass force=true",
+            details={"sessions": left.sessions},
+        )
+    await parts.audit.note(caller, "worker.remove", worker.url, request.state.request_id)
+    await parts.discovery.remove(worker.url)
+    await parts.store.drop_drain(worker_id)
 
 
 @router.post(

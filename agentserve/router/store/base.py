@@ -22,6 +22,7 @@ from agentserve.core.tenants import ApiKey
 from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
+CLOSED = (SessionStatus.RELEASED, SessionStatus.EXPIRED)
 PIECES: TypeAdapter[list[Piece]] = TypeAdapter(list[Piece])
 
 
@@ -75,9 +76,18 @@ class SessionRecord(Wire):
         return self.session.status in OPEN
 
     @property
+    def closed(self) -> bool:
+        return self.session.status in CLOSED
+
+    @property
     def deadline(self) -> float:
-        """When the session expires unless something happens, in seconds since the epoch."""
+        """When the session expires unless something happens, in seconds since the epoch; of a
+        closed one, when that was."""
         session = self.session
+        if session.closed_at is not None:
+            return session.closed_at.timestamp()
+        if session.status is SessionStatus.PAUSED:
+            return session.expires_at.timestamp()
         return min(
             session.expires_at.timestamp(),
             session.last_active_at.timestamp() + session.inactivity_timeout_s,
@@ -190,7 +200,11 @@ class Store(Protocol):
         ...
 
     async def due(self, now: float, limit: int) -> list[SessionRecord]:
-        """Idle sessions whose deadline has passed."""
+        """Idle and paused sessions whose deadline has passed."""
+        ...
+
+    async def closed(self, before: float, limit: int) -> list[SessionRecord]:
+        """Sessions that were closed before then, in seconds since the epoch; the oldest first."""
         ...
 
     async def counts(self) -> dict[str, int]:
@@ -270,6 +284,18 @@ class Store(Protocol):
 
     async def drop_key(self, key_id: str) -> bool:
         """Whether there was such a key."""
+        ...
+
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        """URLs of the workers that were added at run time."""
+        ...
+
+    async def add_worker(self, url: str) -> None: ...
+
+    async def remove_worker(self, url: str) -> bool:
+        """Whether it was one of those."""
         ...
 
     # drains

@@ -100,8 +100,20 @@ async def _tenants(db: aiosqlite.Connection) -> None:
         await db.execute(statement)
 
 
+async def _life(db: aiosqlite.Connection) -> None:
+    await db.execute("DROP INDEX sessions_due")
+    await db.execute(
+        "CREATE INDEX sessions_due ON sessions (deadline) WHERE status IN ('idle', 'paused')"
+    )
+    await db.execute(
+        "CREATE INDEX sessions_closed ON sessions (deadline)"
+        " WHERE status IN ('released', 'expired')"
+    )
+    await db.execute("CREATE TABLE workers (url TEXT PRIMARY KEY) WITHOUT ROWID")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
-    _first_schema, _layouts, _held, _drains, _pin_loads, _tenants,
+    _first_schema, _layouts, _held, _drains, _pin_loads, _tenants, _life,
 )  # fmt: skip
 
 

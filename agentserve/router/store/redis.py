@@ -126,7 +126,10 @@ class RedisStore:
         return _records(rows), int(rows[-1][2]) if more else None
 
     async def due(self, now: float, limit: int) -> list[SessionRecord]:
-        return _records(await self._run("due", now, limit))
+        return _records(await self._run("due", "due", now, limit))
+
+    async def closed(self, before: float, limit: int) -> list[SessionRecord]:
+        return _records(await self._run("due", "closed", f"({before!r}", limit))
 
     async def counts(self) -> dict[str, int]:
         async with self._link.reaching() as redis, redis.pipeline() as several:
@@ -264,6 +267,20 @@ class RedisStore:
         async with self._link.reaching() as redis:
             return await redis.hdel(_key("keys"), key_id) > 0
 
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        async with self._link.reaching() as redis:
+            return sorted(await redis.smembers(_key("workers")))
+
+    async def add_worker(self, url: str) -> None:
+        async with self._link.reaching() as redis:
+            await redis.sadd(_key("workers"), url)
+
+    async def remove_worker(self, url: str) -> bool:
+        async with self._link.reaching() as redis:
+            return await redis.srem(_key("workers"), url) > 0
+
     # drains
 
     async def drains(self) -> dict[str, str]:
@@ -300,7 +317,8 @@ class RedisStore:
             "tenant": record.tenant,
             "record": record.model_dump_json(),
             "status": session.status.value,
-            "due": repr(record.deadline) if session.status is SessionStatus.IDLE else "",
+            "due": "" if session.status is SessionStatus.RUNNING else repr(record.deadline),
+            "due_in": "closed" if record.closed else "due",
             "worker": pin.worker_id if pin else "",
             "tokens": str(pin.held_tokens if pin else 0),
             "pinned": f"{pin.worker_id}\0{pin.boot_id}\0{session.id}" if pin else "",

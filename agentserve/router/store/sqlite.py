@@ -189,8 +189,19 @@ class SqliteStore:
         return _records(
             await self._rows(
                 "SELECT record, version FROM sessions INDEXED BY sessions_due"
-                " WHERE status = 'idle' AND deadline <= ? ORDER BY deadline LIMIT ?",
+                " WHERE status IN ('idle', 'paused') AND deadline <= ? ORDER BY deadline LIMIT ?",
                 now,
+                limit,
+            )
+        )
+
+    async def closed(self, before: float, limit: int) -> list[SessionRecord]:
+        return _records(
+            await self._rows(
+                "SELECT record, version FROM sessions INDEXED BY sessions_closed"
+                " WHERE status IN ('released', 'expired') AND deadline < ?"
+                " ORDER BY deadline LIMIT ?",
+                before,
                 limit,
             )
         )
@@ -338,6 +349,20 @@ class SqliteStore:
     async def drop_key(self, key_id: str) -> bool:
         async with self._transaction() as db:
             cursor = await db.execute("DELETE FROM keys WHERE id = ?", (key_id,))
+            return cursor.rowcount > 0
+
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        return [row[0] for row in await self._rows("SELECT url FROM workers ORDER BY url")]
+
+    async def add_worker(self, url: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("INSERT OR IGNORE INTO workers VALUES (?)", (url,))
+
+    async def remove_worker(self, url: str) -> bool:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM workers WHERE url = ?", (url,))
             return cursor.rowcount > 0
 
     # drains

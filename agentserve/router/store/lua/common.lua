@@ -29,7 +29,8 @@ local function places(name, tenant)
   return {key(name), key(name) .. ':of:' .. tenant}
 end
 
--- The indexes: `sessions` and `status:*` by creation, `due` by deadline, `pinned` by worker and
+-- The indexes: `sessions` and `status:*` by creation, `due` by deadline, `closed` by when
+-- that was, `pinned` by worker and
 -- boot id, `pins` and `held` with the number of open sessions of each worker and their tokens. A
 -- session's hash repeats what it is indexed under, so that it can be taken out again.
 local function unindex(id)
@@ -42,6 +43,7 @@ local function unindex(id)
     redis.call('ZREM', place, id)
   end
   redis.call('ZREM', key('due'), id)
+  redis.call('ZREM', key('closed'), id)
   if old[3] ~= '' then
     redis.call('ZREM', key('pinned'), old[3])
     redis.call('ZINCRBY', key('pins'), -1, old[2])
@@ -50,7 +52,8 @@ local function unindex(id)
   end
 end
 
--- Stores the record and its place in the indexes; `due` and `pinned` are empty for none.
+-- Stores the record and its place in the indexes; `due`, of the index `due_in`, and `pinned` are
+-- empty for none.
 local function put(new, n)
   redis.call('HSET', key('session', new.id), 'record', new.record, 'token', new.token,
     'status', new.status, 'worker', new.worker, 'pinned', new.pinned, 'tokens', new.tokens,
@@ -59,7 +62,7 @@ local function put(new, n)
     redis.call('ZADD', place, n, new.id)
   end
   if new.due ~= '' then
-    redis.call('ZADD', key('due'), new.due, new.id)
+    redis.call('ZADD', key(new.due_in), new.due, new.id)
   end
   if new.pinned ~= '' then
     redis.call('ZADD', key('pinned'), 0, new.pinned)
