@@ -159,7 +159,9 @@ class FakeWorker:
         return JSONResponse({"model_path": f"models/{self._model}", "is_generation": True})
 
     async def _generate(self, request: Request) -> Response:
-        body = await request.json()
+        body = await _json_object(request)
+        if body is None or not isinstance(body.get("text", ""), str):
+            return _bad_request("no generation request")
         if (refused := await self._fault(request, body)) is not None:
             return refused
         computed_only = body.get("sampling_params", {}).get("max_new_tokens") == 0
@@ -176,7 +178,9 @@ class FakeWorker:
         return self._stream([{**answer, "text": text[:1]}, answer])
 
     async def _chat(self, request: Request) -> Response:
-        body = await request.json()
+        body = await _json_object(request)
+        if body is None or not isinstance(body.get("messages"), list):
+            return _bad_request("no chat request")
         if (refused := await self._fault(request, body)) is not None:
             return refused
         text = self._answer()
@@ -212,7 +216,7 @@ class FakeWorker:
                 self._server.drop(tuple(request.client))
                 return Response()
             case "refuse":
-                return JSONResponse({"error": {"message": "scripted refusal"}}, status_code=400)
+                return _bad_request("scripted refusal")
             case "error":
                 return JSONResponse({"error": {"message": "scripted error"}}, status_code=500)
         return await self._pause(request, body, self.delay_s)
@@ -275,6 +279,18 @@ class FakeWorker:
         with Image.open(io.BytesIO(data)) as picture:
             tokens = (picture.width // self._grid) * (picture.height // self._grid)
         return [int.from_bytes(hashlib.sha256(data).digest()[:6], "big")] * tokens
+
+
+async def _json_object(request: Request) -> dict[str, Any] | None:
+    try:
+        body = await request.json()
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _bad_request(message: str) -> Response:
+    return JSONResponse({"error": {"message": message}}, status_code=400)
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

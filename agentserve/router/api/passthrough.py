@@ -236,7 +236,8 @@ for _method, _path, _summary in _ROUTES:
             "worker_lost",
             "turn_timeout",
         )
-        | {200: {"description": "The worker's answer, unchanged."}},
+        | {200: {"description": "The worker's answer, unchanged."}}
+        | {"4XX": {"description": "A refusal by the worker, unchanged."}},
         dependencies=[Depends(admin_only)] if _path in _ADMIN else None,
         openapi_extra=_ANY_BODY if _method == "POST" else None,
     )

@@ -23,7 +23,16 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 @router.post(
     "",
     status_code=201,
-    responses=documented("unknown_program", "no_worker", "host_lost", "storage_failed")
+    responses=documented(
+        "unknown_program",
+        "unknown_session",
+        "session_closed",
+        "session_paused",
+        "turn_in_progress",
+        "no_worker",
+        "host_lost",
+        "storage_failed",
+    )
     | responds(201, "The session, placed on a worker.", SESSION),
 )
 async def create_session(
