@@ -99,6 +99,8 @@ class SessionCreate(ScreenPolicy):
                 f"metadata holds at most {MAX_METADATA} entries, keys to 100 and values to 1000 "
                 "characters"
             )
+        for text in (*value, *value.values()):
+            text.encode()  # a half of a character is no text: an error of the caller's
         return value
 
 
