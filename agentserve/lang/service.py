@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.hosting import HostTurn, HostWarming
 from agentserve.core.model import Wire
 from agentserve.lang.turns import TurnRunner
-from agentserve.lang.worker import Deadline
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -13,6 +13,7 @@ import httpx
 from sglang.lang.interpreter import ProgramState
 
 from agentserve.core.blobs import blob_path
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import ProgramFailed, Unavailable, UnknownBlob, WorkerRefused
 from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming
@@ -24,7 +25,7 @@ from agentserve.lang.expressions import ScreenView
 from agentserve.lang.prompt import Prompt, prefix_input
 from agentserve.lang.registry import Program, Registry
 from agentserve.lang.tokenizer import TokenizerCache
-from agentserve.lang.worker import Deadline, WorkerClient
+from agentserve.lang.worker import WorkerClient
 
 log = logging.getLogger(__name__)
 

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
 
 from agentserve.core.config import KEEP_CONNECTION_S
-from agentserve.core.errors import AgentServeError, TurnTimeout, WorkerLost, WorkerRefused
+from agentserve.core.deadlines import Deadline
+from agentserve.core.errors import AgentServeError, WorkerLost, WorkerRefused
 
 CONNECT_TIMEOUT_S = 5.0
 _RESTARTED = "the worker died or was restarted; the turn can run again on another one"
-
-
-class Deadline:
-    """The moment at which a turn's time is over."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def remaining(self) -> float:
-        """Seconds left, more than 0. Raises TurnTimeout."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise self.exceeded()
-        return left
-
-    def exceeded(self) -> TurnTimeout:
-        return TurnTimeout(
-            f"the turn took longer than its {self.seconds:g} s",
-            hint="ask again with the same epoch, or raise the router's turn timeout",
-        )
 
 
 def create_http() -> httpx.Client:

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from agentserve.core.actions import parse_action
+from agentserve.core.deadlines import Deadline
 from agentserve.core.hosting import HostAnswer, HostWarming
 from agentserve.core.plans import num_tokens
 from agentserve.lang.registry import load_registry
 from agentserve.lang.tokenizer import SessionTokenizer
 from agentserve.lang.turns import TurnRunner
-from agentserve.lang.worker import Deadline
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import time
 import httpx
 import pytest
 
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, TurnTimeout, WorkerLost, WorkerRefused
-from agentserve.lang.worker import Deadline, WorkerClient
+from agentserve.lang.worker import WorkerClient
 
 BODY = {"input_ids": [1, 2, 3], "sampling_params": {}}
 ABORTED = {
