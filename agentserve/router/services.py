@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
+from agentserve.router.admission import Admissions
 from agentserve.router.blobs import BlobStore
 from agentserve.router.discovery import (
     Discovery,
@@ -44,6 +45,7 @@ class Services:
     hosts: HostPool
     sessions: Sessions
     turns: Turns
+    admission: Admissions
     passing: Passing
     drains: Drains
     replica: Replica
@@ -81,9 +83,10 @@ async def running_services(
             )  # fmt: skip
             planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             replica = Replica(store, lambda session_id: turns.heard(session_id))
+            admission = Admissions.of(config)
             turns = Turns(
                 config, store, events, sessions, registry, hosts, blobs, planner, metrics,
-                replica.id,
+                admission.turns, replica.id,
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(
@@ -106,6 +109,7 @@ async def running_services(
                     hosts=hosts,
                     sessions=sessions,
                     turns=turns,
+                    admission=admission,
                     passing=passing,
                     drains=drains,
                     replica=replica,

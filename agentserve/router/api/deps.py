@@ -40,7 +40,7 @@ def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
         response["content"]["application/json"]["examples"][code] = {
             "value": example.body(session_id="s_Zk3bRr1yQ0mJ8wqv5XnT2A", request_id="r_1")
         }
-        if cls.status == 503:
+        if cls.status in (429, 503):
             response["headers"] = {
                 "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}
             }

@@ -1,28 +1,28 @@
 """SGLang's own API through the router: bytes in, bytes out, on the worker that fits.
 
 Nothing of a request or a response is parsed or changed, but for the headers that belong to one
-connection only and those that the router writes itself. A request goes to another worker only when
-the first one died before any byte of its answer was sent on; it is cancelled when its client
-leaves. When the worker dies behind that, a stream of events ends with an event that says so, after
-the last whole one; any other answer breaks off.
+connection only and those that the router writes itself. Generations wait for a place first (see
+router.admission). A request goes to another worker only when the first one died before any byte of
+its answer was sent on; it is cancelled when its client leaves, whether it waits or runs. When the
+worker dies behind that, a stream of events ends with an event that says so, after the last whole
+one; any other answer breaks off.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, TypeVar
 
 import httpx
 from fastapi import APIRouter, Header, Request, Response
-from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
+from agentserve.core.leaving import while_client_waits
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.naming import session_name
@@ -30,7 +30,6 @@ from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 router = APIRouter(tags=["pass-through"])
 _HOP_BY_HOP = frozenset(
     (
@@ -67,22 +66,30 @@ async def forward(
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
     body = await request.body()
-    name = session_name(request.headers, body)
-    worker = await parts.passing.choose(name, body)
-    try:
-        return await _send(parts, worker, request, body)
-    except WorkerLost as error:
-        await parts.registry.check(worker.id)
+    async with AsyncExitStack() as place:
+        if request.method == "POST":
+            tenant = getattr(request.state, "tenant", "")
+            deadline = Deadline(parts.config.worker_timeout_s, "request")
+            waiting = place.enter_context(parts.admission.requests.enter(tenant))
+            await while_client_waits(request.receive, waiting.ready(deadline))
+        name = session_name(request.headers, body)
+        worker = await parts.passing.choose(name, body)
         try:
-            other = await parts.passing.choose(name, body, frozenset({worker.id}))
-        except NoWorker:
-            raise error from None
-        return await _send(parts, other, request, body)
+            response = await _send(parts, worker, request, body)
+        except WorkerLost as error:
+            await parts.registry.check(worker.id)
+            try:
+                other = await parts.passing.choose(name, body, frozenset({worker.id}))
+            except NoWorker:
+                raise error from None
+            response = await _send(parts, other, request, body)
+        response.place = place.pop_all()
+        return response
 
 
-async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> Response:
+async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> _Relayed:
     """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
-    ClientDisconnect before."""
+    ClientLeft before."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     headers = [
         (name, value)
@@ -96,7 +103,7 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
         forwarded = parts.registry.forward(worker, request.method, target, headers, body)
         # The stack is ours: however the wait ends, the worker's response is closed.
         begun = _begun(stack, forwarded, parts.registry, worker)
-        answer, first, chunks = await _while_client_waits(request, begun)
+        answer, first, chunks = await while_client_waits(request.receive, begun)
         body_parts = _chained(first, chunks)
         if _streams_events(answer):
             body_parts = _whole_events(body_parts, parts.registry, worker, request)
@@ -125,34 +132,15 @@ async def _begun(
     return answer, await anext(chunks, b""), chunks
 
 
-async def _while_client_waits(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the client goes away. Raises
-    ClientDisconnect then. The request's body must have been read."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(request))
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 class _Relayed(StreamingResponse):
-    """A response that lets go of the worker's when it ends, however it ends."""
+    """A response that lets go of the worker's when it ends, however it ends, and then of its place
+    among those that run."""
 
     held: AsyncExitStack
+    place: AsyncExitStack
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self.held:
+        async with self.place, self.held:
             await super().__call__(scope, receive, send)
 
 
@@ -209,6 +197,8 @@ def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [(n, v) for n, v in headers if n.lower() not in _HOP_BY_HOP | named]
 
 
+_ERRORS = ("session_closed", "no_worker", "worker_lost", "turn_timeout")
+_LIMITS = ("over_capacity", "overloaded")
 for _method, _path, _summary in _ROUTES:
     router.add_api_route(
         _path,
@@ -217,7 +207,7 @@ for _method, _path, _summary in _ROUTES:
         summary=_summary,
         name=f"{_method.lower()}{_path.replace('/', '_')}",
         response_class=Response,
-        responses=documented("session_closed", "no_worker", "worker_lost", "turn_timeout")
+        responses=documented(*_ERRORS, *(_LIMITS if _method == "POST" else ()))
         | {200: {"description": "The worker's answer, unchanged."}},
         openapi_extra=_ANY_BODY if _method == "POST" else None,
     )

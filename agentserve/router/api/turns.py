@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from agentserve.core.errors import BadScreenshot, InvalidRequest
+from agentserve.core.leaving import while_client_waits
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
 from agentserve.router.api.deps import Cursor, Parts, documented
@@ -51,7 +52,7 @@ _FORM_SCHEMA: dict[str, Any] = {
     responses=documented(
         "unknown_session", "unknown_blob", "session_closed", "stale_epoch", "turn_in_progress",
         "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
-        "turn_timeout", "over_capacity", "program_failed", "storage_failed",
+        "turn_timeout", "over_capacity", "overloaded", "program_failed", "storage_failed",
     )
     | responds(200, "The action, in CSS px.", TURN_RESULT),
     openapi_extra={
@@ -72,7 +73,8 @@ async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResul
     the hash of a blob.
 
     Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
-    join the turn while it runs. The turn goes on when the client leaves.
+    join the turn while it waits or runs. A turn that runs goes on when its clients leave; one that
+    still waits for a place does not, and has then changed nothing.
     """
     turn, screenshot = await _read(request, parts)
     ask = TurnAsk(
@@ -84,7 +86,7 @@ async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResul
         resend_thin=turn.resend_thin,
         request_id=request.state.request_id,
     )
-    return await parts.turns.ask(session_id, ask)
+    return await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
 
 
 @router.get("", responses=documented("unknown_session"))
