@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 from sglang.lang.interpreter import ProgramState
 
 from agentserve.core.blobs import blob_path
@@ -22,6 +21,7 @@ from agentserve.core.sessions import CallUsage, Outcome
 from agentserve.lang.backend import SessionBackend, call_usage
 from agentserve.lang.executor import SessionExecutor
 from agentserve.lang.expressions import ScreenView
+from agentserve.lang.http import WorkerHttp
 from agentserve.lang.prompt import Prompt, prefix_input
 from agentserve.lang.registry import Program, Registry
 from agentserve.lang.tokenizer import TokenizerCache
@@ -42,7 +42,7 @@ class TurnRunner:
 
     registry: Registry
     blobs: Path
-    http: httpx.Client
+    http: WorkerHttp
     tokenizers: TokenizerCache = field(default_factory=TokenizerCache)
 
     def run(self, turn: HostTurn, deadline: Deadline) -> HostAnswer:

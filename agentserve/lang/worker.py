@@ -6,24 +6,12 @@ from typing import Any
 
 import httpx
 
-from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, WorkerLost, WorkerRefused
+from agentserve.lang.http import WorkerHttp
 
 CONNECT_TIMEOUT_S = 5.0
 _RESTARTED = "the worker died or was restarted; the turn can run again on another one"
-
-
-def create_http() -> httpx.Client:
-    """The connection pool of a host, shared by its threads."""
-    return httpx.Client(
-        trust_env=False,  # a proxy of the environment must not get between host and worker
-        limits=httpx.Limits(
-            max_connections=None,
-            max_keepalive_connections=64,
-            keepalive_expiry=KEEP_CONNECTION_S,
-        ),
-    )
 
 
 class WorkerClient:
@@ -33,7 +21,7 @@ class WorkerClient:
     worker's message) or TurnTimeout.
     """
 
-    def __init__(self, http: httpx.Client, url: str, deadline: Deadline) -> None:
+    def __init__(self, http: WorkerHttp, url: str, deadline: Deadline) -> None:
         self.url = url.rstrip("/")
         self._http = http
         self._deadline = deadline
@@ -65,7 +53,9 @@ class WorkerClient:
         left = self._deadline.remaining()
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_TIMEOUT_S))
         try:
-            response = self._http.request(method, self.url + path, timeout=timeout, **options)
+            response = self._http.request(
+                method, self.url + path, self._deadline, timeout=timeout, **options
+            )
         except httpx.ConnectTimeout as error:
             raise self._lost(error) from error
         except httpx.TimeoutException as error:

@@ -187,7 +187,7 @@ def test_turns_at_once(write_program, runner, make_turn, worker_url: str) -> Non
 
 @pytest.mark.parametrize("name", ["navigator", "form_filler", "verifier"])
 def test_the_bundled_programs_resume(
-    bundled, blobs, http: httpx.Client, make_turn, worker_url: str, name: str
+    bundled, blobs, http, make_turn, worker_url: str, name: str
 ) -> None:
     one = TurnRunner(registry=load_registry([bundled]), blobs=blobs, http=http)
     prior = []
