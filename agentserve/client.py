@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import httpx
 
@@ -34,6 +34,7 @@ from agentserve.core.sessions import (
 from agentserve.core.workers import Drain, Worker, WorkerList
 
 TURN_TIMEOUT_S = 600.0
+OnDisconnect = Literal["continue", "cancel"]
 
 
 class RouterClient:
@@ -95,29 +96,23 @@ class RouterClient:
         outcome: Outcome | None = None,
         compression: Compression | None = None,
         resend_thin: bool = False,
+        timeout_s: float | None = None,
+        on_disconnect: OnDisconnect = "continue",
     ) -> TurnResult:
         """Send a screenshot (PNG, JPEG or WebP bytes), get the action. Idempotent by epoch.
 
         ``compression``: instead of the session's; ``resend_thin``: send again what too little was
-        left of.
+        left of; ``timeout_s``: when the router gives the turn up; ``on_disconnect``: what becomes
+        of it when this call is cancelled.
         """
-        fields: dict[str, Any] = {}
-        if instruction is not None:
-            fields["instruction"] = instruction
-        if epoch is not None:
-            fields["epoch"] = str(epoch)
-        if outcome is not None:
-            fields["outcome"] = outcome.model_dump_json()
-        if compression is not None:
-            fields["compression"] = compression.model_dump_json()
-        if resend_thin:
-            fields["resend_thin"] = "true"
+        sent = _turn_fields(instruction, epoch, outcome, compression, resend_thin)
         answer = await self._call(
             "POST",
             f"/v1/sessions/{session_id}/turns",
-            data=fields,
+            data=sent,
             files={"screenshot": ("screen", screenshot, "application/octet-stream")},
             timeout=TURN_TIMEOUT_S,
+            **_turn_options(timeout_s, on_disconnect),
         )
         return TurnResult.model_validate(answer.json())
 
@@ -258,3 +253,26 @@ def _error_of(response: httpx.Response) -> AgentServeError:
             hint="is this URL an agentserve router?",
         )
     return from_body(body, retry_after=float(retry_after) if retry_after.isdigit() else None)
+
+
+def _turn_fields(
+    instruction: str | None,
+    epoch: int | None,
+    outcome: Outcome | None,
+    compression: Compression | None,
+    resend_thin: bool,
+) -> dict[str, str]:
+    """The form of a turn, without its screenshot."""
+    fields = {
+        "instruction": instruction,
+        "epoch": None if epoch is None else str(epoch),
+        "outcome": outcome and outcome.model_dump_json(),
+        "compression": compression and compression.model_dump_json(),
+        "resend_thin": "true" if resend_thin else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _turn_options(timeout_s: float | None, on_disconnect: OnDisconnect) -> dict[str, Any]:
+    headers = {} if timeout_s is None else {"X-Request-Timeout-S": f"{timeout_s:g}"}
+    return {"headers": headers, "params": {"on_disconnect": on_disconnect}}

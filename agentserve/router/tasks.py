@@ -46,8 +46,8 @@ class Tasks:
 
 
 async def to_its_end(work: Coroutine[Any, Any, None], patience_s: float = CLEAN_UP_S) -> None:
-    """Clean up, whatever cancellations come meanwhile: they are raised behind it. It is given up
-    after ``patience_s``."""
+    """Clean up, whatever cancellations come meanwhile: they are raised behind it. Raises
+    TimeoutError when it is given up after ``patience_s``."""
     task = asyncio.create_task(work)
     until = time.monotonic() + patience_s
     cancelled = False
@@ -56,12 +56,14 @@ async def to_its_end(work: Coroutine[Any, Any, None], patience_s: float = CLEAN_
             await asyncio.wait({task}, timeout=left)
         except asyncio.CancelledError:
             cancelled = True
-    if not task.done():
+    late = not task.done()
+    if late:
         await end([task])
     if cancelled:
         raise asyncio.CancelledError
-    if not task.cancelled():
-        task.result()
+    if late:
+        raise TimeoutError(f"it was given up after {patience_s:g} s")
+    task.result()
 
 
 async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:

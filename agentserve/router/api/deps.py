@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 
 from agentserve.core.errors import by_code
 from agentserve.router.errors import ErrorBody
@@ -18,6 +18,16 @@ def _services(request: Request) -> Services:
 Parts = Annotated[Services, Depends(_services)]
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
+]
+TimeoutS = Annotated[
+    float | None,
+    Header(
+        alias="X-Request-Timeout-S",
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds that the client gives the request, waiting for a place included. What "
+        "is late is answered with `turn_timeout`, and not sent to a worker or aborted there.",
+    ),
 ]
 
 

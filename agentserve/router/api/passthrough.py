@@ -10,10 +10,11 @@ one; any other answer breaks off.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 
 import httpx
 from fastapi import APIRouter, Header, Request, Response
@@ -24,7 +25,7 @@ from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.leaving import while_client_waits
 from agentserve.core.workers import Worker
-from agentserve.router.api.deps import Parts, documented
+from agentserve.router.api.deps import Parts, TimeoutS, documented
 from agentserve.router.naming import session_name
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
@@ -63,32 +64,36 @@ async def forward(
         description="A session's id, or any name: its requests stay on one worker. Without it, the "
         "header `X-SMG-Routing-Key`, or `prompt_cache_key` or `user` in the body.",
     ),
+    timeout_s: TimeoutS = None,
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
+    deadline = None if timeout_s is None else Deadline(timeout_s, "request")
     body = await request.body()
     async with AsyncExitStack() as place:
         if request.method == "POST":
             tenant = getattr(request.state, "tenant", "")
-            deadline = Deadline(parts.config.worker_timeout_s, "request")
+            patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
             waiting = place.enter_context(parts.admission.requests.enter(tenant))
-            await while_client_waits(request.receive, waiting.ready(deadline))
+            await while_client_waits(request.receive, waiting.ready(patience))
         name = session_name(request.headers, body)
         worker = await parts.passing.choose(name, body)
         try:
-            response = await _send(parts, worker, request, body)
+            response = await _send(parts, worker, request, body, deadline)
         except WorkerLost as error:
             await parts.registry.check(worker.id)
             try:
                 other = await parts.passing.choose(name, body, frozenset({worker.id}))
             except NoWorker:
                 raise error from None
-            response = await _send(parts, other, request, body)
+            response = await _send(parts, other, request, body, deadline)
         response.place = place.pop_all()
         return response
 
 
-async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> _Relayed:
-    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
+async def _send(
+    parts: Services, worker: Worker, request: Request, body: bytes, deadline: Deadline | None
+) -> _Relayed:
+    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost, TurnTimeout,
     ClientLeft before."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     headers = [
@@ -102,7 +107,7 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
         stack.enter_context(parts.registry.busy(worker.id))
         forwarded = parts.registry.forward(worker, request.method, target, headers, body)
         # The stack is ours: however the wait ends, the worker's response is closed.
-        begun = _begun(stack, forwarded, parts.registry, worker)
+        begun = _begun(stack, forwarded, parts.registry, worker, deadline)
         answer, first, chunks = await while_client_waits(request.receive, begun)
         body_parts = _chained(first, chunks)
         if _streams_events(answer):
@@ -125,11 +130,36 @@ async def _begun(
     forwarded: AbstractAsyncContextManager[httpx.Response],
     registry: WorkerRegistry,
     worker: Worker,
+    deadline: Deadline | None,
 ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
     """The response, entered into ``stack``, with its first bytes and what follows them."""
-    answer = await stack.enter_async_context(forwarded)
+    with _late(deadline):
+        async with asyncio.timeout(deadline and deadline.remaining()):
+            answer = await stack.enter_async_context(forwarded)
     chunks = registry.chunks(worker, answer)
+    if deadline is not None:
+        chunks = _in_time(chunks, deadline)
     return answer, await anext(chunks, b""), chunks
+
+
+async def _in_time(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
+    end = object()
+    while True:
+        with _late(deadline):
+            async with asyncio.timeout(deadline.remaining()):
+                chunk = await anext(chunks, end)
+        if not isinstance(chunk, bytes):
+            return
+        yield chunk
+
+
+@contextmanager
+def _late(deadline: Deadline | None) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        assert deadline is not None
+        raise deadline.exceeded() from None
 
 
 class _Relayed(StreamingResponse):

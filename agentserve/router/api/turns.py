@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from agentserve.core.errors import BadScreenshot, InvalidRequest
 from agentserve.core.leaving import while_client_waits
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
-from agentserve.router.api.deps import Cursor, Parts, documented
+from agentserve.router.api.deps import Cursor, Parts, TimeoutS, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
@@ -22,6 +22,13 @@ from agentserve.router.services import Services
 router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])
 _FIELDS = ("screenshot", "instruction", "epoch", "outcome", "compression", "resend_thin")
 _JSON_FIELDS = {"outcome": Outcome, "compression": Compression}
+OnDisconnect = Annotated[
+    Literal["continue", "cancel"],
+    Query(
+        description="What becomes of a turn that runs when this client leaves. It is cancelled, "
+        "and aborted on its worker, when all who asked for it said so and the last has left."
+    ),
+]
 _FORM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["screenshot"],
@@ -68,13 +75,19 @@ _FORM_SCHEMA: dict[str, Any] = {
         }
     },
 )  # fmt: skip
-async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResult:
+async def run_turn(
+    session_id: str,
+    request: Request,
+    parts: Parts,
+    timeout_s: TimeoutS = None,
+    on_disconnect: OnDisconnect = "continue",
+) -> TurnResult:
     """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
     the hash of a blob.
 
     Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
-    join the turn while it waits or runs. A turn that runs goes on when its clients leave; one that
-    still waits for a place does not, and has then changed nothing.
+    join the turn while it waits or runs. A turn that runs goes on when its clients leave, unless
+    `on_disconnect` says otherwise; one that still waits for a place does not.
     """
     turn, screenshot = await _read(request, parts)
     ask = TurnAsk(
@@ -85,6 +98,8 @@ async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResul
         compression=turn.compression,
         resend_thin=turn.resend_thin,
         request_id=request.state.request_id,
+        timeout_s=timeout_s,
+        goes_on=on_disconnect == "continue",
     )
     return await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
 
