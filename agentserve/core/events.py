@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from agentserve.core.model import Wire
+from agentserve.core.sessions import TurnResult
 
 
 class EventType(StrEnum):
@@ -54,7 +55,13 @@ class TurnEvent(Wire):
     """``<session>:<epoch>:<n>``: sent along as Last-Event-ID, it says what was seen already."""
     type: TurnEventType
     data: dict[str, Any] = Field(default_factory=dict)
-    """``completed``: the turn's result."""
+
+    @property
+    def result(self) -> TurnResult | None:
+        """Of ``completed``."""
+        if self.type is not TurnEventType.COMPLETED:
+            return None
+        return TurnResult.model_validate(self.data)
 
 
 class EventPage(Wire):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 
 from agentserve.core.blobs import sha256_of
@@ -114,7 +114,7 @@ class Turns:
                     except _BegunElsewhere:
                         continue
 
-    async def follow(self, session_id: str, ask: TurnAsk) -> AsyncIterator[Told]:
+    async def follow(self, session_id: str, ask: TurnAsk) -> AsyncGenerator[Told, None]:
         """The same, telling how it goes; the last that is told is the result, as ``completed``."""
         deadline = self._deadline(ask)
         with self._counted():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
@@ -15,6 +15,7 @@ from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
 from agentserve.router.api.deps import Cursor, Parts, TimeoutS, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
+from agentserve.router.api.turn_stream import DESCRIPTION, TurnStream, seen_of
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
 from agentserve.router.services import Services
@@ -56,12 +57,13 @@ _FORM_SCHEMA: dict[str, Any] = {
 
 @router.post(
     "",
+    response_model=TurnResult,
     responses=documented(
         "unknown_session", "unknown_blob", "session_closed", "stale_epoch", "turn_in_progress",
         "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
         "turn_timeout", "over_capacity", "overloaded", "program_failed", "storage_failed",
     )
-    | responds(200, "The action, in CSS px.", TURN_RESULT),
+    | responds(200, "The action, in CSS px; or a stream.", TURN_RESULT, DESCRIPTION),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -81,19 +83,31 @@ async def run_turn(
     parts: Parts,
     timeout_s: TimeoutS = None,
     on_disconnect: OnDisconnect = "continue",
-) -> TurnResult:
+    last_event_id: Annotated[
+        str | None, Header(description="Of a stream that broke: what need not be sent again.")
+    ] = None,
+) -> Response | TurnResult:
     """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
     the hash of a blob.
 
     Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
     join the turn while it waits or runs. A turn that runs goes on when its clients leave, unless
     `on_disconnect` says otherwise; one that still waits for a place does not.
+
+    With `Accept: text/event-stream` the answer is a stream: `queued`, `started`, `retried` as they
+    happen, then `completed` with the result, or `error`. When it breaks, the same request again
+    goes on with it.
     """
     turn, screenshot = await _read(request, parts)
+    streams = "text/event-stream" in request.headers.get("accept", "")
+    seen_epoch, seen = seen_of(last_event_id, session_id) if streams else (None, 0)
+    epoch = seen_epoch if turn.epoch is None else turn.epoch
+    if streams and epoch is None:
+        epoch = (await parts.sessions.get(session_id)).session.epoch
     ask = TurnAsk(
         screenshot=screenshot,
         instruction=turn.instruction,
-        epoch=turn.epoch,
+        epoch=epoch,
         outcome=turn.outcome,
         compression=turn.compression,
         resend_thin=turn.resend_thin,
@@ -101,7 +115,11 @@ async def run_turn(
         timeout_s=timeout_s,
         goes_on=on_disconnect == "continue",
     )
-    return await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
+    if not streams or epoch is None:
+        return await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
+    told = parts.turns.follow(session_id, ask)
+    seen = seen if epoch == seen_epoch else 0  # of an earlier turn: nothing of this one
+    return await TurnStream(request, session_id, epoch, told, seen).response()
 
 
 @router.get("", responses=documented("unknown_session"))
