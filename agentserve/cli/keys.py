@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from agentserve.cli.console import err, out
 from agentserve.core.config import RouterConfig, store_url
 from agentserve.core.errors import InvalidRequest
-from agentserve.core.tenants import ApiKey, Role, TenantId, TenantLimits, new_key
+from agentserve.core.tenants import ApiKey, KeyLimits, Role, TenantId, new_key
 
 if TYPE_CHECKING:
     from agentserve.router.store import Store
@@ -45,7 +45,7 @@ def create(
         int | None, typer.Option(min=1, help="Most turns that the tenant runs at once.")
     ] = None,
     queued: Annotated[
-        int | None, typer.Option(min=0, help="Most turns of the tenant that wait.")
+        int | None, typer.Option(min=1, help="Most turns of the tenant that wait.")
     ] = None,
     data: Data = _DEFAULT.data,
     store: StoreUrl = None,
@@ -59,7 +59,7 @@ def create(
             f"{tenant[:100]!r} is no tenant's name", hint="1 to 64 letters, digits and . _ -"
         ) from None
     until = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    limits = TenantLimits(running=running, queued=queued)
+    limits = KeyLimits(running=running, queued=queued)
     text, key = new_key(tenant, role, name=name[:100], expires_at=until, limits=limits)
 
     async def put() -> None:

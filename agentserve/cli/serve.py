@@ -75,6 +75,24 @@ def serve(
         Path | None, typer.Option(help="Certificate chain (PEM): serve HTTPS.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
+    max_running_turns: Annotated[
+        int, typer.Option(help="Turns that run at once. (0: as many as the hosts can)")
+    ] = _DEFAULT.max_running_turns,
+    max_queued_turns: Annotated[
+        int, typer.Option(help="Turns that wait for that; more are refused.")
+    ] = _DEFAULT.max_queued_turns,
+    max_running_requests: Annotated[
+        int, typer.Option(help="Generations of the pass-through that run at once.")
+    ] = _DEFAULT.max_running_requests,
+    max_queued_requests: Annotated[
+        int, typer.Option(help="Generations that wait for that; more are refused.")
+    ] = _DEFAULT.max_queued_requests,
+    max_running_per_tenant: Annotated[
+        int, typer.Option(help="Of each tenant, turns and requests that run. (0: no own limit)")
+    ] = _DEFAULT.max_running_per_tenant,
+    max_queued_per_tenant: Annotated[
+        int, typer.Option(help="Of each tenant, turns and requests that wait. (0: no own limit)")
+    ] = _DEFAULT.max_queued_per_tenant,
     plain_workers: Annotated[
         bool, typer.Option(help="Accept workers without the plugin, for the pass-through only.")
     ] = _DEFAULT.plain_workers,
@@ -111,6 +129,12 @@ def serve(
         host_threads=host_threads,
         auth=_auth(auth, host),
         public_surfaces=tuple(public_surface or ()),
+        max_running_turns=max_running_turns,
+        max_queued_turns=max_queued_turns,
+        max_running_requests=max_running_requests,
+        max_queued_requests=max_queued_requests,
+        max_running_per_tenant=max_running_per_tenant,
+        max_queued_per_tenant=max_queued_per_tenant,
         plain_workers=plain_workers,
         retention_s=retention_days * 86_400,
         max_body_bytes=max_body_bytes,

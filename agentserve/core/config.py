@@ -95,6 +95,16 @@ class RouterConfig:
     reaches the port may do everything."""
     public_surfaces: tuple[str, ...] = ()
     """Surfaces whose sessions share KV and features with all tenants' sessions of them."""
+    max_running_turns: int = 0
+    """Turns that run at once; 0: as many as the hosts can."""
+    max_queued_turns: int = 256
+    """Turns that wait for that; each holds its screenshot in memory."""
+    max_running_requests: int = 512
+    """Generations of the pass-through that run at once."""
+    max_queued_requests: int = 512
+    max_running_per_tenant: int = 0
+    """The same for each tenant, of turns and of requests; 0: no limit of its own."""
+    max_queued_per_tenant: int = 0
     plain_workers: bool = False
     """Accept workers without the plugin, for the pass-through only."""
     max_body_bytes: int = 32 * MIB
@@ -123,11 +133,23 @@ class RouterConfig:
             )
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
+        # more would wait in the hosts, where nobody sees to a fair order
+        _check("max_running_turns", self.max_running_turns, 0, self.hosts * self.host_threads)
+        _check("max_queued_turns", self.max_queued_turns, 0, 1_000_000)
+        _check("max_running_requests", self.max_running_requests, 1, 1_000_000)
+        _check("max_queued_requests", self.max_queued_requests, 0, 1_000_000)
+        _check("max_running_per_tenant", self.max_running_per_tenant, 0, 1_000_000)
+        _check("max_queued_per_tenant", self.max_queued_per_tenant, 0, 1_000_000)
         _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
         _check("max_turn_tokens", self.max_turn_tokens, 1, 32_768)
         _check("retention_s", self.retention_s, 0, 3650 * 86_400)
         _check("health_interval_s", self.health_interval_s, 0.05, 600)
         _check("health_failures", self.health_failures, 1, 100)
+
+    @property
+    def running_turns(self) -> int:
+        """Turns that may run at once."""
+        return self.max_running_turns or self.hosts * self.host_threads
 
 
 @dataclass(frozen=True)

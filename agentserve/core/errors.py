@@ -25,7 +25,8 @@ AgentServeError
 │   ├── HostLost             503  the program host died during the turn
 │   ├── WorkerLost           502  the worker died during the turn
 │   ├── TurnTimeout          504  the turn took longer than its limit
-│   ├── OverCapacity         429  a limit on running or queued turns is reached
+│   ├── OverCapacity         429  as much of this tenant is queued as may be
+│   ├── Overloaded           503  as much is queued as the router takes
 │   └── StorageFailed        507  the router cannot write to its store
 ├── ProgramFailed            500  the program raised
 ├── EngineMismatch           -    this SGLang does not fit the plugin (the worker does not start)
@@ -171,6 +172,10 @@ class TurnTimeout(Unavailable):
 
 class OverCapacity(Unavailable):
     code, status = "over_capacity", 429
+
+
+class Overloaded(Unavailable):
+    code, status = "overloaded", 503
 
 
 class StorageFailed(Unavailable):

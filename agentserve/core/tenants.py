@@ -33,11 +33,11 @@ class Role(StrEnum):
     """The workers as well."""
 
 
-class TenantLimits(Wire):
+class KeyLimits(Wire):
     """What a key's tenant may have at once; None: what the router's settings say."""
 
     running: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    queued: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    queued: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
 class ApiKey(Wire):
@@ -53,7 +53,7 @@ class ApiKey(Wire):
     """What it is for."""
     created_at: datetime
     expires_at: datetime | None = None
-    limits: TenantLimits = TenantLimits()
+    limits: KeyLimits = KeyLimits()
 
     def opens(self, text: str, now: datetime) -> bool:
         """Whether ``text`` is this key, and it is still good."""
@@ -68,7 +68,6 @@ class Caller:
     tenant: str = NOBODY
     role: Role = Role.ADMIN
     key_id: str = ""
-    limits: TenantLimits = TenantLimits()
 
 
 def new_key(
@@ -77,7 +76,7 @@ def new_key(
     *,
     name: str = "",
     expires_at: datetime | None = None,
-    limits: TenantLimits | None = None,
+    limits: KeyLimits | None = None,
 ) -> tuple[str, ApiKey]:
     """The text of a new key, which nothing keeps, and what is stored of it."""
     key_id = secrets.token_hex(6)
@@ -90,7 +89,7 @@ def new_key(
         name=name,
         created_at=datetime.now(UTC),
         expires_at=expires_at,
-        limits=limits or TenantLimits(),
+        limits=limits or KeyLimits(),
     )
     return text, key
 

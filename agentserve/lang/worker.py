@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
 
-from agentserve.core.config import KEEP_CONNECTION_S
-from agentserve.core.errors import AgentServeError, TurnTimeout, WorkerLost, WorkerRefused
+from agentserve.core.deadlines import Deadline
+from agentserve.core.errors import AgentServeError, WorkerLost, WorkerRefused
+from agentserve.lang.http import WorkerHttp
 
 CONNECT_TIMEOUT_S = 5.0
 _RESTARTED = "the worker died or was restarted; the turn can run again on another one"
-
-
-class Deadline:
-    """The moment at which a turn's time is over."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def remaining(self) -> float:
-        """Seconds left, more than 0. Raises TurnTimeout."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise self.exceeded()
-        return left
-
-    def exceeded(self) -> TurnTimeout:
-        return TurnTimeout(
-            f"the turn took longer than its {self.seconds:g} s",
-            hint="ask again with the same epoch, or raise the router's turn timeout",
-        )
-
-
-def create_http() -> httpx.Client:
-    """The connection pool of a host, shared by its threads."""
-    return httpx.Client(
-        trust_env=False,  # a proxy of the environment must not get between host and worker
-        limits=httpx.Limits(
-            max_connections=None,
-            max_keepalive_connections=64,
-            keepalive_expiry=KEEP_CONNECTION_S,
-        ),
-    )
 
 
 class WorkerClient:
@@ -55,7 +22,7 @@ class WorkerClient:
     """
 
     def __init__(
-        self, http: httpx.Client, url: str, deadline: Deadline, cache_salt: str = ""
+        self, http: WorkerHttp, url: str, deadline: Deadline, cache_salt: str = ""
     ) -> None:
         """``cache_salt`` parts what is generated here from others' prompts in the worker's caches;
         empty for nothing."""
@@ -91,7 +58,9 @@ class WorkerClient:
         left = self._deadline.remaining()
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_TIMEOUT_S))
         try:
-            response = self._http.request(method, self.url + path, timeout=timeout, **options)
+            response = self._http.request(
+                method, self.url + path, self._deadline, timeout=timeout, **options
+            )
         except httpx.ConnectTimeout as error:
             raise self._lost(error) from error
         except httpx.TimeoutException as error:

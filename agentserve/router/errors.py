@@ -27,6 +27,7 @@ from agentserve.core.errors import (
     MethodNotAllowed,
     UnknownRoute,
 )
+from agentserve.core.leaving import ClientLeft
 from agentserve.router.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class Requests:
 
         try:
             await self._app(scope, receive, with_id)
-        except ClientDisconnect:
+        except (ClientDisconnect, ClientLeft):
             log.info("request %s: the client went away", request_id)
         except Exception as error:  # the process edge: no request may take the router down
             cause = error.__cause__ if isinstance(error.__cause__, AgentServeError) else error

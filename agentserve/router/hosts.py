@@ -20,10 +20,10 @@ from pathlib import Path
 import httpx
 
 from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
     AgentServeError,
     HostLost,
-    OverCapacity,
     TurnTimeout,
     UnknownProgram,
     from_body,
@@ -163,8 +163,9 @@ class HostPool:
     async def turn(self, turn: HostTurn) -> HostAnswer:
         """Run a turn on the host with the fewest running.
 
-        Raises what the host answered, HostLost when it died, OverCapacity when none became free,
-        TurnTimeout when the host did not keep the turn's own limit.
+        Raises what the host answered, HostLost when it died, TurnTimeout when the host did not keep
+        the turn's own limit, or none became free in it: no more turns are begun than the hosts have
+        threads for, so that only those of a host that is being started anew wait here.
         """
         return HostAnswer.model_validate_json(await self._ask("/turns", turn))
 
@@ -176,9 +177,11 @@ class HostPool:
 
     async def _ask(self, path: str, ask: HostTurn | HostWarming) -> bytes:
         """The body of the host's answer."""
-        async with self._free_host(ask.timeout_s) as host:
+        deadline = Deadline(ask.timeout_s)
+        async with self._free_host(deadline) as host:
             client = host.client
             assert client is not None
+            ask = ask.model_copy(update={"timeout_s": deadline.remaining()})
             try:
                 answer = await client.post(
                     path,
@@ -221,12 +224,13 @@ class HostPool:
                 _signal(host.process, signal.SIGKILL)
 
     @asynccontextmanager
-    async def _free_host(self, timeout_s: float) -> AsyncIterator[_Host]:
+    async def _free_host(self, deadline: Deadline) -> AsyncIterator[_Host]:
         def free() -> list[_Host]:
             return [h for h in self._hosts if h.client is not None and h.running < h.spec.threads]
 
         while not (candidates := free()):
-            await self._wait(free, min(timeout_s, START_TIMEOUT_S), self._none_free)
+            timeout_s = min(deadline.remaining(), START_TIMEOUT_S)
+            await self._wait(free, timeout_s, lambda: self._none_free(deadline))
         host = min(candidates, key=lambda h: h.running)
         host.running += 1
         try:
@@ -251,10 +255,8 @@ class HostPool:
         async with self._changed:
             self._changed.notify_all()
 
-    def _none_free(self) -> AgentServeError:
-        if not self.ready:
-            return _no_host()
-        return OverCapacity("all program hosts are busy", hint="ask again later", retry_after=1)
+    def _none_free(self, deadline: Deadline) -> AgentServeError:
+        return deadline.exceeded() if self.ready else _no_host()
 
     async def _keep(self, host: _Host) -> None:
         """Keep one host running until cancelled."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentserve.core.errors import AgentServeError, Unauthorized
-from agentserve.core.tenants import ApiKey, Caller, key_id_of
+from agentserve.core.tenants import ApiKey, Caller, KeyLimits, key_id_of
 from agentserve.router.errors import error_response
 from agentserve.router.store import Store
 
@@ -21,6 +21,7 @@ FRESH_S = 2.0
 """How long a key that was read is taken as it was: one that is revoked works so much longer."""
 REMEMBERED = 4096
 KEY_HEADER = b"x-api-key"
+_NO_LIMITS = KeyLimits()
 OPEN_PATHS = frozenset(("/health", "/ready", "/metrics", "/docs", "/redoc", "/openapi.json"))
 """What needs no key: probes, scrapers, and the API's description."""
 _HINT = "send it as `Authorization: Bearer KEY`; an operator makes one by `agentserve keys create`"
@@ -31,6 +32,7 @@ class Keys:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._limits: OrderedDict[str, KeyLimits] = OrderedDict()
         self._read: OrderedDict[str, tuple[float, ApiKey | None]] = OrderedDict()
 
     async def caller(self, text: str) -> Caller:
@@ -39,7 +41,15 @@ class Keys:
         key = None if key_id is None else await self._key(key_id)
         if key is None or not key.opens(text, datetime.now(UTC)):
             raise Unauthorized("the API key is unknown, or has expired", hint=_HINT)
-        return Caller(key.tenant, key.role, key.id, key.limits)
+        self._limits[key.tenant] = key.limits
+        self._limits.move_to_end(key.tenant)
+        if len(self._limits) > REMEMBERED:
+            self._limits.popitem(last=False)
+        return Caller(key.tenant, key.role, key.id)
+
+    def limits_of(self, tenant: str) -> KeyLimits:
+        """Those of the key that the tenant has used last."""
+        return self._limits.get(tenant, _NO_LIMITS)
 
     async def _key(self, key_id: str) -> ApiKey | None:
         now = time.monotonic()

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from agentserve.core.sessions import SessionStatus, TurnResult
 from agentserve.core.workers import Worker, WorkerState
+from agentserve.router.admission import Admission
 
 _TURN_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 300)
 
@@ -31,6 +32,9 @@ class Metrics:
     agentserve_host_restarts_total                   program hosts started again
     agentserve_sessions{status}                      sessions by status
     agentserve_workers{state}                        workers by state
+    agentserve_running_turns{kind}                   turns, and requests of the pass-through, that
+                                                     run
+    agentserve_queued_turns{kind}                    those that wait for a place
     ================================================ ============================================
     """
 
@@ -67,6 +71,8 @@ class Metrics:
         )
         self._sessions = Gauge("agentserve_sessions", "Sessions.", ["status"], registry=r)
         self._workers = Gauge("agentserve_workers", "Workers.", ["state"], registry=r)
+        self._running = Gauge("agentserve_running_turns", "That run.", ["kind"], registry=r)
+        self._queued = Gauge("agentserve_queued_turns", "That wait.", ["kind"], registry=r)
 
     def turn_completed(self, result: TurnResult) -> None:
         self.turns.labels("completed").inc()
@@ -79,11 +85,19 @@ class Metrics:
             self.cached_tokens.inc(call.cached_tokens)
             self.completion_tokens.inc(call.completion_tokens)
 
-    def render(self, sessions: Mapping[str, int], workers: Iterable[Worker]) -> bytes:
+    def render(
+        self,
+        sessions: Mapping[str, int],
+        workers: Iterable[Worker],
+        admissions: Iterable[Admission] = (),
+    ) -> bytes:
         """The text exposition, with the gauges set to what is now."""
         for status in SessionStatus:
             self._sessions.labels(status.value).set(sessions.get(status.value, 0))
         states = [worker.state for worker in workers]
         for state in WorkerState:
             self._workers.labels(state.value).set(states.count(state))
+        for admission in admissions:
+            self._running.labels(admission.name).set(admission.running)
+            self._queued.labels(admission.name).set(admission.queued)
         return generate_latest(self._registry)

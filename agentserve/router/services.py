@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
+from agentserve.router.admission import Admissions
 from agentserve.router.audit import AuditLog
 from agentserve.router.blobs import BlobStore
 from agentserve.router.discovery import (
@@ -50,6 +51,7 @@ class Services:
     hosts: HostPool
     sessions: Sessions
     turns: Turns
+    admission: Admissions
     passing: Passing
     drains: Drains
     replica: Replica
@@ -88,9 +90,11 @@ async def running_services(
             )  # fmt: skip
             planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             replica = Replica(store, lambda session_id: turns.heard(session_id))
+            keys = Keys(store)
+            admission = Admissions.of(config, keys.limits_of)
             turns = Turns(
                 config, store, events, sessions, registry, hosts, blobs, planner, metrics,
-                replica.id,
+                admission.turns, replica.id,
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(
@@ -107,7 +111,7 @@ async def running_services(
                 yield Services(
                     config=config,
                     store=store,
-                    keys=Keys(store),
+                    keys=keys,
                     audit=AuditLog(config.data / "audit.jsonl"),
                     events=events,
                     blobs=blobs,
@@ -116,6 +120,7 @@ async def running_services(
                     hosts=hosts,
                     sessions=sessions,
                     turns=turns,
+                    admission=admission,
                     passing=passing,
                     drains=drains,
                     replica=replica,

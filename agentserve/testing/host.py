@@ -40,6 +40,7 @@ from agentserve.core.errors import (
     WorkerRefused,
 )
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramInfo, ProgramList
+from agentserve.core.leaving import ClientLeft, while_client_waits
 from agentserve.core.plans import Piece, TextPiece, VisualItem
 from agentserve.core.sessions import CallUsage
 
@@ -83,6 +84,12 @@ class ScriptedHost:
             turn = HostTurn.model_validate_json(await request.body())
         except ValidationError as error:
             raise InvalidRequest(str(error)) from error
+        try:
+            return await while_client_waits(request.receive, self._run(turn))
+        except ClientLeft:
+            return Response(status_code=499)  # to nobody
+
+    async def _run(self, turn: HostTurn) -> Response:
         command, _, value = turn.instruction.partition(" ")
         match command:
             case "!die":

@@ -55,12 +55,12 @@ def test_limits_and_an_end(data: Path) -> None:
     made = json.loads(
         told(
             "create", "--tenant", "a.b-c", "--role", "admin", "--days", "3", "--running", "2",
-            "--queued", "0", "--data", str(data), "--json",
+            "--queued", "5", "--data", str(data), "--json",
         )
     )  # fmt: skip
-    assert made["limits"] == {"running": 2, "queued": 0}
+    assert made["limits"] == {"running": 2, "queued": 5}
     assert made["expires_at"] > made["created_at"]
-    assert "2 running, 0 queued" in told("list", "--data", str(data))
+    assert "2 running, 5 queued" in told("list", "--data", str(data))
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,6 @@ async def test_every_metric_is_documented(rig: Rig):
     text = (await rig.http.get("/metrics")).text
     names = re.findall(r"^# TYPE (agentserve_\w+) (?:counter|gauge|histogram)$", text, re.M)
     names = [name for name in names if not name.endswith("_created")]
-    assert len(names) == 13
+    assert len(names) == 15
     for name in names:
         assert name in metrics.Metrics.__doc__

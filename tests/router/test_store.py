@@ -12,7 +12,7 @@ from agentserve.core.events import EventType
 from agentserve.core.plans import Seal, TextPiece, VisualItem
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Pin, SessionStatus
-from agentserve.core.tenants import Role, TenantLimits, new_key
+from agentserve.core.tenants import KeyLimits, Role, new_key
 from agentserve.router.store import (
     EventDraft,
     HeldRecord,
@@ -263,7 +263,7 @@ async def test_tenants_are_listed_apart(store):
 
 
 async def test_keys_are_kept_and_forgotten(store):
-    _, key = new_key("one", Role.ADMIN, name=ODD, limits=TenantLimits(running=3))
+    _, key = new_key("one", Role.ADMIN, name=ODD, limits=KeyLimits(running=3))
     _, other = new_key("other")
     assert await store.key(key.id) is None
     await store.put_key(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 
 from agentserve.core.errors import Forbidden, by_code
 from agentserve.core.tenants import Caller, Role
@@ -51,6 +51,16 @@ async def admin_only(caller: CallerOf) -> None:
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
 ]
+TimeoutS = Annotated[
+    float | None,
+    Header(
+        alias="X-Request-Timeout-S",
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds that the client gives the request, waiting for a place included. What "
+        "is late is answered with `turn_timeout`, and not sent to a worker or aborted there.",
+    ),
+]
 
 
 _EVERYWHERE = ("invalid_request", "unauthorized", "body_too_large", "internal")
@@ -75,7 +85,7 @@ def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
         response["content"]["application/json"]["examples"][code] = {
             "value": example.body(session_id="s_Zk3bRr1yQ0mJ8wqv5XnT2A", request_id="r_1")
         }
-        if cls.status == 503:
+        if cls.status in (429, 503):
             response["headers"] = {
                 "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}
             }

@@ -42,7 +42,9 @@ async def ready(parts: Parts, response: Response) -> Health:
 )
 async def metrics(parts: Parts) -> Response:
     """Counters and gauges for Prometheus; names in `agentserve.router.metrics`."""
-    text = parts.metrics.render(await parts.store.counts(), parts.registry.snapshot({}))
+    counts, workers = await parts.store.counts(), parts.registry.snapshot({})
+    classes = (parts.admission.turns, parts.admission.requests)
+    text = parts.metrics.render(counts, workers, classes)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 

@@ -2,10 +2,11 @@
 
 Nothing of a request or a response is parsed or changed, but for the headers that belong to one
 connection only and those that the router writes itself; with API keys, the key is taken out of a
-request, and its tenant's cache salt put in. A request goes to another worker only when
-the first one died before any byte of its answer was sent on; it is cancelled when its client
-leaves. When the worker dies behind that, a stream of events ends with an event that says so, after
-the last whole one; any other answer breaks off.
+request, and its tenant's cache salt put in. Generations wait for a place first (see
+router.admission). A request goes to another worker only when the first one died before any byte of
+its answer was sent on; it is cancelled when its client leaves, whether it waits or runs. When the
+worker dies behind that, a stream of events ends with an event that says so, after the last whole
+one; any other answer breaks off.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 
 import httpx
 from fastapi import APIRouter, Depends, Header, Request, Response
-from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
+from agentserve.core.leaving import while_client_waits
 from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
-from agentserve.router.api.deps import Parts, TenantId, admin_only, documented
+from agentserve.router.api.deps import Parts, TenantId, TimeoutS, admin_only, documented
 from agentserve.router.identity import without_key
 from agentserve.router.naming import session_name
 from agentserve.router.salting import salted
@@ -34,7 +35,6 @@ from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 router = APIRouter(tags=["pass-through"])
 _HOP_BY_HOP = frozenset(
     (
@@ -71,27 +71,37 @@ async def forward(
         description="A session's id, or any name: its requests stay on one worker. Without it, the "
         "header `X-SMG-Routing-Key`, or `prompt_cache_key` or `user` in the body.",
     ),
+    timeout_s: TimeoutS = None,
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
+    deadline = None if timeout_s is None else Deadline(timeout_s, "request")
     body = await request.body()
     name = session_name(request.headers, body)
-    worker = await parts.passing.choose(tenant, name, body)
-    if request.method == "POST":
-        body = salted(body, cache_salt(tenant))
-    try:
-        return await _send(parts, worker, request, body)
-    except WorkerLost as error:
-        await parts.registry.check(worker.id)
+    async with AsyncExitStack() as place:
+        if request.method == "POST":
+            patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
+            waiting = place.enter_context(parts.admission.requests.enter(tenant))
+            await while_client_waits(request.receive, waiting.ready(patience))
+        worker = await parts.passing.choose(tenant, name, body)
+        sent = salted(body, cache_salt(tenant)) if request.method == "POST" else body
         try:
-            other = await parts.passing.choose(tenant, name, body, frozenset({worker.id}))
-        except NoWorker:
-            raise error from None
-        return await _send(parts, other, request, body)
+            response = await _send(parts, worker, request, sent, deadline)
+        except WorkerLost as error:
+            await parts.registry.check(worker.id)
+            try:
+                other = await parts.passing.choose(tenant, name, body, frozenset({worker.id}))
+            except NoWorker:
+                raise error from None
+            response = await _send(parts, other, request, sent, deadline)
+        response.place = place.pop_all()
+        return response
 
 
-async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> Response:
-    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
-    ClientDisconnect before."""
+async def _send(
+    parts: Services, worker: Worker, request: Request, body: bytes, deadline: Deadline | None
+) -> _Relayed:
+    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost, TurnTimeout,
+    ClientLeft before."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     headers = [
         (name, value)
@@ -106,8 +116,8 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
         stack.enter_context(parts.registry.busy(worker.id))
         forwarded = parts.registry.forward(worker, request.method, target, headers, body)
         # The stack is ours: however the wait ends, the worker's response is closed.
-        begun = _begun(stack, forwarded, parts.registry, worker)
-        answer, first, chunks = await _while_client_waits(request, begun)
+        begun = _begun(stack, forwarded, parts.registry, worker, deadline)
+        answer, first, chunks = await while_client_waits(request.receive, begun)
         body_parts = _chained(first, chunks)
         if _streams_events(answer):
             body_parts = _whole_events(body_parts, parts.registry, worker, request)
@@ -129,41 +139,47 @@ async def _begun(
     forwarded: AbstractAsyncContextManager[httpx.Response],
     registry: WorkerRegistry,
     worker: Worker,
+    deadline: Deadline | None,
 ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
     """The response, entered into ``stack``, with its first bytes and what follows them."""
-    answer = await stack.enter_async_context(forwarded)
+    with _late(deadline):
+        async with asyncio.timeout(deadline and deadline.remaining()):
+            answer = await stack.enter_async_context(forwarded)
     chunks = registry.chunks(worker, answer)
+    if deadline is not None:
+        chunks = _in_time(chunks, deadline)
     return answer, await anext(chunks, b""), chunks
 
 
-async def _while_client_waits(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the client goes away. Raises
-    ClientDisconnect then. The request's body must have been read."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(request))
+async def _in_time(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
+    end = object()
+    while True:
+        with _late(deadline):
+            async with asyncio.timeout(deadline.remaining()):
+                chunk = await anext(chunks, end)
+        if not isinstance(chunk, bytes):
+            return
+        yield chunk
+
+
+@contextmanager
+def _late(deadline: Deadline | None) -> Iterator[None]:
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        yield
+    except TimeoutError:
+        assert deadline is not None
+        raise deadline.exceeded() from None
 
 
 class _Relayed(StreamingResponse):
-    """A response that lets go of the worker's when it ends, however it ends."""
+    """A response that lets go of the worker's when it ends, however it ends, and then of its place
+    among those that run."""
 
     held: AsyncExitStack
+    place: AsyncExitStack
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self.held:
+        async with self.place, self.held:
             await super().__call__(scope, receive, send)
 
 
@@ -220,6 +236,15 @@ def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [(n, v) for n, v in headers if n.lower() not in _HOP_BY_HOP | named]
 
 
+_ERRORS = (
+    "forbidden",
+    "session_closed",
+    "session_paused",
+    "no_worker",
+    "worker_lost",
+    "turn_timeout",
+)
+_LIMITS = ("over_capacity", "overloaded")
 for _method, _path, _summary in _ROUTES:
     router.add_api_route(
         _path,
@@ -228,14 +253,7 @@ for _method, _path, _summary in _ROUTES:
         summary=_summary,
         name=f"{_method.lower()}{_path.replace('/', '_')}",
         response_class=Response,
-        responses=documented(
-            "forbidden",
-            "session_closed",
-            "session_paused",
-            "no_worker",
-            "worker_lost",
-            "turn_timeout",
-        )
+        responses=documented(*_ERRORS, *(_LIMITS if _method == "POST" else ()))
         | {200: {"description": "The worker's answer, unchanged."}}
         | {"4XX": {"description": "A refusal by the worker, unchanged."}},
         dependencies=[Depends(admin_only)] if _path in _ADMIN else None,
