@@ -74,7 +74,8 @@ async def forward(
             tenant = getattr(request.state, "tenant", "")
             patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
             waiting = place.enter_context(parts.admission.requests.enter(tenant))
-            await while_client_waits(request.receive, waiting.ready(patience))
+            if waiting.waited:
+                await while_client_waits(request.receive, waiting.ready(patience))
         name = session_name(request.headers, body)
         worker = await parts.passing.choose(name, body)
         try:
