@@ -164,8 +164,9 @@ class HostPool:
         """Run a turn on the host with the fewest running.
 
         Raises what the host answered, HostLost when it died, TurnTimeout when the host did not keep
-        the turn's own limit, or none became free in it: no more turns are begun than the hosts have
-        threads for, so that only those of a host that is being started anew wait here.
+        the turn's own limit, or none became free in it. No more turns are begun than the hosts have
+        threads for: what waits here is what a host that is being started anew, or a warming, has
+        left without one.
         """
         return HostAnswer.model_validate_json(await self._ask("/turns", turn))
 

@@ -75,7 +75,7 @@ def test_every_route_has_words_and_documented_errors(name, operation):
     assert any(status.startswith("2") for status in statuses)
     for status, response in operation["responses"].items():
         assert response["description"], (name, status)
-        if status.startswith(("4", "5")) and name != "GET /ready":
+        if status.isdigit() and status[0] in "45" and name != "GET /ready":
             schema = response["content"]["application/json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/ErrorBody"}, (name, status)
 

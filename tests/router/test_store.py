@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -310,3 +311,23 @@ async def test_workers_are_added_once(store):
     assert await store.remove_worker("http://b:1")
     assert not await store.remove_worker("http://b:1")
     assert await store.added_workers() == ["http://a:1"]
+async def test_a_write_that_is_cancelled_at_any_moment_leaves_the_store_usable(store):
+    await store.create(record(), [])
+    for steps in range(30):
+        current = await store.get("s_1")
+        task = asyncio.create_task(store.update(current, [STARTED]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if steps % 3:  # in a thread or a server, it has got further by then
+            await asyncio.sleep(0.0005)
+        task.cancel()
+        await asyncio.wait({task})
+        while True:
+            try:
+                await store.update(await store.get("s_1"), [STARTED])
+                break
+            except VersionConflict:  # the cancelled one was done, only now
+                continue
+    events = await store.events("s_1", 0, 100)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert 30 <= len(events) == (await store.get("s_1")).version

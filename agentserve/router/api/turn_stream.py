@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 from fastapi import Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
 
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.events import TurnEventType
@@ -50,6 +52,16 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
+class _Response(EventSourceResponse):
+    """A stream that lets go of its turn when it ends, however it ends, also before it begins."""
+
+    held: AsyncExitStack
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self.held:
+            await super().__call__(scope, receive, send)
+
+
 class TurnStream:
     """The events of one turn. ``told`` is what Turns.follow tells, ``seen`` the number of the last
     event that need not be sent."""
@@ -78,7 +90,10 @@ class TurnStream:
         except BaseException:
             first.cancel()
             raise
-        return EventSourceResponse(self._events(first), ping=HEARTBEAT_S)
+        response = _Response(self._events(first), ping=HEARTBEAT_S)
+        response.held = AsyncExitStack()
+        response.held.push_async_callback(self._let_go, first)
+        return response
 
     async def _next(self) -> Told:
         return await anext(self._told)
@@ -97,11 +112,12 @@ class TurnStream:
                 kind, data = await anext(self._told)
         except AgentServeError as error:
             yield self._error(max(number, self._seen) + 1, error)
-        finally:
-            if first.done():
-                await self._told.aclose()
-            else:  # it holds the turn, and lets go of it
-                first.cancel()
+
+    async def _let_go(self, first: asyncio.Task[Told]) -> None:
+        """Of the turn, which knows who waits for it."""
+        first.cancel()
+        await asyncio.wait({first})
+        await self._told.aclose()
 
     def _event(
         self, number: int, kind: str, data: str, retry_after: float | None = None

@@ -384,8 +384,9 @@ class SqliteStore:
     async def _transaction(self) -> AsyncIterator[aiosqlite.Connection]:
         async with self._writing:
             try:
-                await self._writer.execute("BEGIN IMMEDIATE")
                 try:
+                    # a call that is cancelled is done all the same, by its thread: BEGIN included
+                    await self._writer.execute("BEGIN IMMEDIATE")
                     yield self._writer
                     await self._writer.commit()
                 except BaseException:  # cancellation included: the next one begins afresh
