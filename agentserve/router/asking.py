@@ -96,6 +96,7 @@ def host_turn(
         instruction = session.task if first else ""
     return HostTurn(
         session_id=session.id,
+        tenant=record.tenant,
         request_id=ask.request_id,
         program=session.program,
         task=session.task,

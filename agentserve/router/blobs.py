@@ -1,4 +1,4 @@
-"""Blobs by their SHA-256 in a local folder, laid out as core.blobs says.
+"""Each tenant's blobs by their SHA-256 in a local folder, laid out as core.blobs says.
 
 A blob appears under its name in one step, complete and synced: a reader never sees half of one.
 """
@@ -25,7 +25,8 @@ OLD_UPLOAD_S = 3600.0
 
 
 class BlobStore:
-    """The router's side of the blob folder. Every ``sha256`` must be 64 hex digits already."""
+    """The router's side of the blob folder. Every ``sha256`` must be 64 hex digits already; what
+    another tenant has put is unknown."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -45,28 +46,28 @@ class BlobStore:
             os.link(file.name, path)
         return path.read_text()
 
-    async def has(self, sha256: str) -> bool:
-        return await asyncio.to_thread(blob_path(self.root, sha256).is_file)
+    async def has(self, tenant: str, sha256: str) -> bool:
+        return await asyncio.to_thread(blob_path(self.root, tenant, sha256).is_file)
 
-    async def size(self, sha256: str) -> int:
+    async def size(self, tenant: str, sha256: str) -> int:
         """Bytes of a blob. Raises UnknownBlob."""
         try:
-            return (await asyncio.to_thread(blob_path(self.root, sha256).stat)).st_size
+            return (await asyncio.to_thread(blob_path(self.root, tenant, sha256).stat)).st_size
         except FileNotFoundError:
             raise _unknown(sha256) from None
 
-    async def read(self, sha256: str) -> bytes:
+    async def read(self, tenant: str, sha256: str) -> bytes:
         """Raises UnknownBlob."""
         try:
-            return await asyncio.to_thread(blob_path(self.root, sha256).read_bytes)
+            return await asyncio.to_thread(blob_path(self.root, tenant, sha256).read_bytes)
         except FileNotFoundError:
             raise _unknown(sha256) from None
 
-    async def put(self, data: bytes) -> str:
+    async def put(self, tenant: str, data: bytes) -> str:
         """Store bytes and return their SHA-256. Raises StorageFailed."""
-        return await asyncio.to_thread(self._put, data)
+        return await asyncio.to_thread(self._put, tenant, data)
 
-    async def receive(self, sha256: str, chunks: AsyncIterable[bytes]) -> int:
+    async def receive(self, tenant: str, sha256: str, chunks: AsyncIterable[bytes]) -> int:
         """Store what arrives under the name it must have; returns its number of bytes.
 
         Raises InvalidRequest, keeping nothing, when the bytes have another hash; StorageFailed.
@@ -85,15 +86,15 @@ class BlobStore:
                     hint="send the blob to the path of its own hash",
                 )
             with _storing():
-                await asyncio.to_thread(self._keep, file, sha256)
+                await asyncio.to_thread(self._keep, file, tenant, sha256)
         return size
 
-    def _put(self, data: bytes) -> str:
+    def _put(self, tenant: str, data: bytes) -> str:
         sha256 = sha256_of(data)
-        if not blob_path(self.root, sha256).is_file():
+        if not blob_path(self.root, tenant, sha256).is_file():
             with self._new_file() as file, _storing():
                 _write_all(file, data)
-                self._keep(file, sha256)
+                self._keep(file, tenant, sha256)
         return sha256
 
     @contextmanager
@@ -108,9 +109,9 @@ class BlobStore:
         finally:
             Path(file.name).unlink(missing_ok=True)
 
-    def _keep(self, file: IO[bytes], sha256: str) -> None:
-        path = blob_path(self.root, sha256)
-        path.parent.mkdir(exist_ok=True)
+    def _keep(self, file: IO[bytes], tenant: str, sha256: str) -> None:
+        path = blob_path(self.root, tenant, sha256)
+        path.parent.mkdir(parents=True, exist_ok=True)
         os.fsync(file.fileno())
         os.replace(file.name, path)
 

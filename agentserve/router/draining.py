@@ -206,6 +206,7 @@ class Drains:
                 await self._hosts.warm(
                     HostWarming(
                         session_id=record.session.id,
+                        tenant=record.tenant,
                         request_id=f"drain-{record.session.id}",
                         pieces=pieces,
                         family=record.binding.family,

@@ -112,7 +112,7 @@ class Planner:
             resend_thin=ask.resend_thin or stored.resend_thin,
             aimed=await self._aimed(record),
         )
-        shown = await self._shown(stored)
+        shown = await self._shown(record.tenant, stored)
         layout = Layout()
         if not stored.pieces:
             layout = await self._surfaces.layout(record)
@@ -120,7 +120,8 @@ class Planner:
         mosaic = await asyncio.to_thread(
             _plan_mosaic, record, stored, shown, image, budget, layout, wishes
         )
-        await asyncio.gather(*map(self._blobs.put, mosaic.planned.pictures.values()))
+        pictures = mosaic.planned.pictures.values()
+        await asyncio.gather(*(self._blobs.put(record.tenant, picture) for picture in pictures))
         plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
         return Planned(plan, record, blob, mosaic)
 
@@ -146,12 +147,12 @@ class Planner:
         last = await self._store.turn(session.id, session.epoch - 1) if session.epoch else None
         return [] if last is None else points(last.result.model_action)
 
-    async def _shown(self, stored: HeldRecord) -> bytes | None:
+    async def _shown(self, tenant: str, stored: HeldRecord) -> bytes | None:
         """The picture that the held parts show. Without it the next screen is sent whole."""
         if stored.shown is None:
             return None
         try:
-            return await self._blobs.read(stored.shown)
+            return await self._blobs.read(tenant, stored.shown)
         except UnknownBlob:
             return None
 

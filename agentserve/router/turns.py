@@ -253,9 +253,9 @@ class Turns:
         self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
     ) -> TurnResult:
         try:
-            blob = await self._blobs.put(shot.model_image)
+            blob = await self._blobs.put(record.tenant, shot.model_image)
             if blob != shot.sha256:
-                await self._blobs.put(shot.data)
+                await self._blobs.put(record.tenant, shot.data)
             plan_ms = clock.lap()
             attempts = 0
             lost: set[str] = set()

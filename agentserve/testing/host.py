@@ -102,7 +102,7 @@ class ScriptedHost:
     async def _warm(self, request: Request) -> Response:
         warming = HostWarming.model_validate_json(await request.body())
         options = {"max_new_tokens": 0}
-        _, usage = await self._call(warming.worker_url, warming.pieces, options, warming.timeout_s)
+        _, usage = await self._call(warming, warming.pieces, options)
         return _json(usage.model_dump_json())
 
     def _die_once(self, turn: HostTurn) -> None:
@@ -114,14 +114,14 @@ class ScriptedHost:
     async def _generate(self, turn: HostTurn) -> HostAnswer:
         pieces = [*turn.plan.prior, *_prompt(turn)]
         options = {"max_new_tokens": turn.max_turn_tokens, "temperature": 0}
-        text, usage = await self._call(turn.worker_url, pieces, options, turn.timeout_s)
+        text, usage = await self._call(turn, pieces, options)
         return _answer(turn, text, [usage])
 
     async def _call(
-        self, worker: str, pieces: list[Piece], options: dict[str, Any], timeout_s: float
+        self, ask: HostTurn | HostWarming, pieces: list[Piece], options: dict[str, Any]
     ) -> tuple[str, CallUsage]:
         images = [
-            base64.b64encode(blob_path(self._blobs, piece.blob).read_bytes()).decode()
+            base64.b64encode(blob_path(self._blobs, ask.tenant, piece.blob).read_bytes()).decode()
             for piece in pieces
             if isinstance(piece, VisualItem)
         ]
@@ -131,10 +131,10 @@ class ScriptedHost:
             "sampling_params": options,
         }
         try:
-            async with httpx.AsyncClient(timeout=timeout_s, trust_env=False) as http:
-                answer = await http.post(f"{worker}/generate", json=body)
+            async with httpx.AsyncClient(timeout=ask.timeout_s, trust_env=False) as http:
+                answer = await http.post(f"{ask.worker_url}/generate", json=body)
         except httpx.TimeoutException as error:
-            raise TurnTimeout(f"the turn took longer than {timeout_s:g} s") from error
+            raise TurnTimeout(f"the turn took longer than {ask.timeout_s:g} s") from error
         except httpx.TransportError as error:
             raise WorkerLost(f"the worker was lost: {type(error).__name__}") from error
         if answer.status_code >= 500:

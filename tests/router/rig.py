@@ -86,14 +86,17 @@ async def running_rig(
     data: Path,
     fakes: list[FakeWorker] | None = None,
     host_command: HostCommand = scripted_host,
+    overrides: dict[Callable[..., Any], Callable[..., Any]] | None = None,
     **config: Any,
 ) -> AsyncIterator[Rig]:
-    """Start (unless they run) fake workers, and a router that is ready."""
+    """Start (unless they run) fake workers, and a router that is ready. ``overrides``: of the
+    routes' dependencies."""
     async with AsyncExitStack() as stack:
         if fakes is None:
             fakes = [await stack.enter_async_context(FakeWorker()) for _ in range(2)]
         settings = FAST | {"workers": tuple(worker.url for worker in fakes)} | config
         app = create_app(RouterConfig(data=data, **settings), host_command=host_command)
+        app.dependency_overrides.update(overrides or {})
         server = await stack.enter_async_context(LoopbackServer(app))
         client = await stack.enter_async_context(RouterClient(server.url))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))

@@ -15,7 +15,13 @@ def _services(request: Request) -> Services:
     return request.app.state.services
 
 
+def _tenant(request: Request) -> str:
+    return getattr(request.state, "tenant", "")
+
+
 Parts = Annotated[Services, Depends(_services)]
+TenantId = Annotated[str, Depends(_tenant)]
+"""Who asks; "" without API keys."""
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
 ]

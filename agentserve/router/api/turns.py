@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from agentserve.core.errors import BadScreenshot, InvalidRequest
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
-from agentserve.router.api.deps import Cursor, Parts, documented
+from agentserve.router.api.deps import Cursor, Parts, TenantId, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
@@ -67,14 +67,14 @@ _FORM_SCHEMA: dict[str, Any] = {
         }
     },
 )  # fmt: skip
-async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResult:
+async def run_turn(session_id: str, request: Request, parts: Parts, tenant: TenantId) -> TurnResult:
     """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
     the hash of a blob.
 
     Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
     join the turn while it runs. The turn goes on when the client leaves.
     """
-    turn, screenshot = await _read(request, parts)
+    turn, screenshot = await _read(request, parts, tenant)
     ask = TurnAsk(
         screenshot=screenshot,
         instruction=turn.instruction,
@@ -100,12 +100,12 @@ async def list_turns(
     return TurnPage(turns=turns, next_cursor=turns[-1].epoch + 1 if turns else after)
 
 
-async def _read(request: Request, parts: Services) -> tuple[TurnRequest, bytes]:
+async def _read(request: Request, parts: Services, tenant: str) -> tuple[TurnRequest, bytes]:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":
         return await _read_form(request)
     if content_type == "application/json":
-        return await _read_json(request, parts)
+        return await _read_json(request, parts, tenant)
     raise InvalidRequest(
         f"a turn cannot be sent as {content_type[:100] or 'nothing'!r}",
         hint="send multipart/form-data with a file `screenshot`, or application/json",
@@ -147,13 +147,13 @@ async def _read_form(request: Request) -> tuple[TurnRequest, bytes]:
     return turn, screenshot
 
 
-async def _read_json(request: Request, parts: Services) -> tuple[TurnRequest, bytes]:
+async def _read_json(request: Request, parts: Services, tenant: str) -> tuple[TurnRequest, bytes]:
     try:
         turn = TurnRequest.model_validate_json(await request.body())
     except ValidationError as error:
         raise invalid(error, "the turn is not valid") from error
     if turn.screenshot.blob is not None:
-        return turn, await parts.blobs.read(turn.screenshot.blob)
+        return turn, await parts.blobs.read(tenant, turn.screenshot.blob)
     try:
         return turn, base64.b64decode(turn.screenshot.base64 or "", validate=True)
     except ValueError as error:  # binascii.Error, or text that is not ASCII

@@ -59,6 +59,7 @@ class SessionRecord(Wire):
 
     session: Session
     binding: ModelBinding
+    tenant: str = ""
     oldest_screen: int = 0
     """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
     running: RunningTurn | None = None
