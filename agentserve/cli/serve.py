@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agentserve.cli.console import err
-from agentserve.core.config import ROUTER_PORT, RouterConfig, store_url
+from agentserve.core.config import GIB, ROUTER_PORT, RouterConfig, store_url
 from agentserve.core.errors import InvalidRequest
 
 _DEFAULT = RouterConfig()
@@ -46,6 +46,13 @@ def serve(
             "(default: in --data)"
         ),
     ] = None,
+    blob_quota_gb: Annotated[
+        float, typer.Option(help="Most GB (2**30 bytes) of one tenant's screenshots; 0: no limit.")
+    ] = _DEFAULT.blob_quota_bytes / GIB,
+    blob_ttl_h: Annotated[
+        float,
+        typer.Option(help="Hours after which screenshots that nobody uses are removed; 0: never."),
+    ] = _DEFAULT.blob_ttl_s / 3600,
     programs: Annotated[
         list[Path] | None,
         typer.Option(help="Program file or folder; repeat for several. (default: bundled)"),
@@ -82,6 +89,8 @@ def serve(
         data=data,
         store=store or store_url(),
         blobs=blobs,
+        blob_quota_bytes=round(blob_quota_gb * GIB),
+        blob_ttl_s=blob_ttl_h * 3600,
         programs=tuple(programs or [bundled_programs()]),
         hosts=hosts,
         host_threads=host_threads,

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import MAX_TIMEOUT_S
 
 MIB = 1024 * 1024
+GIB = 1024 * MIB
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
+MAX_TURN_TIMEOUT_S = 3600.0
+BLOB_USE_EVERY_S = 3600.0
+"""A blob's last use is known to that many seconds."""
+MIN_BLOB_TTL_S = MAX_TIMEOUT_S + MAX_TURN_TIMEOUT_S + BLOB_USE_EVERY_S
+"""As long as an open session may go without using what its next turn needs: it is idle for its
+longest timeout, after its longest turn, whose use of them was not written down."""
 STORE_SCHEMES = ("redis://", "rediss://", "unix://")
 KEEP_CONNECTION_S = 2.0
 """How long our HTTP clients keep an idle connection: well below the 5 s after which uvicorn, which
@@ -68,6 +76,10 @@ class RouterConfig:
     """URL of a Redis that keeps the sessions instead of the data folder. It may hold a password."""
     blobs: Path | None = None
     """Folder of the blobs, the same for all routers that share a store. None: in ``data``."""
+    blob_quota_bytes: int = 0
+    """Most bytes of one tenant's blobs; 0: no limit."""
+    blob_ttl_s: float = 7 * 86_400.0
+    """Blobs that nobody has used for so long are removed; 0: never."""
     programs: tuple[Path, ...] = ()
     """Folders (or files) of programs; the bundled ones when empty."""
     hosts: int = 1
@@ -100,7 +112,10 @@ class RouterConfig:
             )
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
-        _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
+        _check("turn_timeout_s", self.turn_timeout_s, 0.1, MAX_TURN_TIMEOUT_S)
+        _check("blob_quota_bytes", self.blob_quota_bytes, 0, 2**50)
+        if self.blob_ttl_s:
+            _check("blob_ttl_s", self.blob_ttl_s, MIN_BLOB_TTL_S, 10 * 365 * 86_400)
         _check("max_turn_tokens", self.max_turn_tokens, 1, 32_768)
         _check("health_interval_s", self.health_interval_s, 0.05, 600)
         _check("health_failures", self.health_failures, 1, 100)

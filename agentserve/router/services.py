@@ -11,6 +11,7 @@ from pathlib import Path
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.blobs import BlobStore
+from agentserve.router.blobs.folder import BlobFolder
 from agentserve.router.discovery import (
     Discovery,
     FileDiscovery,
@@ -66,20 +67,23 @@ async def running_services(
         store = await open_store(config)
         try:
             events = EventLog(store)
-            blobs = BlobStore(config.blobs or config.data / "blobs")
-            if await store.agree("blobs", blobs.id) != blobs.id:
+            folder = BlobFolder(config.blobs or config.data / "blobs")
+            if await store.agree("blobs", folder.id) != folder.id:
                 raise StorageFailed(
-                    f"the routers of this store have another blob folder than {blobs.root}",
+                    f"the routers of this store have another blob folder than {folder.root}",
                     hint="give all of them the same --blobs, on a file system that they share",
                 )
+            blobs = BlobStore(
+                folder, store.ledger, quota=config.blob_quota_bytes, ttl_s=config.blob_ttl_s
+            )
             registry = WorkerRegistry(config, _discovery(config))
-            hosts = HostPool(config, blobs.root, command, metrics)
+            hosts = HostPool(config, folder.root, command, metrics)
             surfaces = Surfaces(store, hosts)
+            planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             sessions = Sessions(
-                store, events, registry, hosts, surfaces, metrics,
+                store, events, registry, hosts, surfaces, planner, metrics,
                 max_turn_tokens=config.max_turn_tokens,
             )  # fmt: skip
-            planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             replica = Replica(store, lambda session_id: turns.heard(session_id))
             turns = Turns(
                 config, store, events, sessions, registry, hosts, blobs, planner, metrics,
@@ -89,7 +93,7 @@ async def running_services(
             drains = Drains(
                 store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
-            reaper = Reaper(store, sessions, registry, replica)
+            reaper = Reaper(store, sessions, registry, replica, blobs)
             await replica.start()
             await sessions.recover(await replica.alive())
             await registry.start()

@@ -253,9 +253,8 @@ class Turns:
         self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
     ) -> TurnResult:
         try:
-            blob = await self._blobs.put(record.tenant, shot.model_image)
-            if blob != shot.sha256:
-                await self._blobs.put(record.tenant, shot.data)
+            pictures = dict.fromkeys((shot.model_image, shot.data))  # one, when they are the same
+            blob, *_ = await self._blobs.put(record.tenant, *pictures)
             plan_ms = clock.lap()
             attempts = 0
             lost: set[str] = set()
@@ -266,10 +265,11 @@ class Turns:
                 planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
                 try:
                     queued_ms = clock.lap()
-                    with self._registry.busy(worker.id):
-                        answer = await self._hosts.turn(
-                            host_turn(record, ask, planned.plan, worker, self._config)
-                        )
+                    plan = planned.plan
+                    asked = host_turn(record, ask, plan, worker, self._config)
+                    async with self._planner.pictures(record, [*plan.prior, *plan.screen]):
+                        with self._registry.busy(worker.id):
+                            answer = await self._hosts.turn(asked)
                     self._registry.answered(worker.id)
                     break
                 except (WorkerLost, HostLost) as error:

@@ -23,6 +23,8 @@ async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
         db.execute("DROP TABLE layouts")
         db.execute("DROP TABLE held")
         db.execute("DROP TABLE drains")
+        db.execute("DROP TABLE blobs")
+        db.execute("DROP TABLE blob_sums")
         db.execute("DROP INDEX sessions_pinned")
         db.execute("ALTER TABLE sessions DROP COLUMN held_tokens")
         db.execute("CREATE INDEX sessions_pinned ON sessions (worker_id, boot_id)")
@@ -33,6 +35,7 @@ async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     await opened.put_layouts("a" * 64, LayoutLearner())
     assert await opened.held("s_1") is None
     assert await opened.drains() == {}
+    assert await opened.ledger.used("") == 0
     await opened.close()
 
 

@@ -22,7 +22,7 @@ class Blob(Wire):
 @router.put(
     "",
     status_code=201,
-    responses=documented("storage_failed")
+    responses=documented("quota_exceeded", "storage_failed")
     | {200: {"description": "It was stored before; the body is not read.", "model": Blob}},
     openapi_extra={
         "requestBody": {

@@ -51,7 +51,7 @@ _FORM_SCHEMA: dict[str, Any] = {
     responses=documented(
         "unknown_session", "unknown_blob", "session_closed", "stale_epoch", "turn_in_progress",
         "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
-        "turn_timeout", "over_capacity", "program_failed", "storage_failed",
+        "turn_timeout", "over_capacity", "quota_exceeded", "program_failed", "storage_failed",
     )
     | responds(200, "The action, in CSS px.", TURN_RESULT),
     openapi_extra={

@@ -18,6 +18,7 @@ from agentserve.core.events import Event, EventType
 from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+from agentserve.router.store.ledger import BlobLedger
 from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
@@ -139,6 +140,11 @@ class PinLoad(NamedTuple):
 
 class Store(Protocol):
     """Durable when a call returns. Reads see every write that was acknowledged before."""
+
+    @property
+    def ledger(self) -> BlobLedger:
+        """Of the blobs, whose bytes are elsewhere."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -86,7 +86,27 @@ async def _pin_loads(db: aiosqlite.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains, _pin_loads)
+async def _blobs(db: aiosqlite.Connection) -> None:
+    statements = (
+        # `leaving_at`: when their removal has begun
+        """CREATE TABLE blobs (
+            tenant TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            used_at REAL NOT NULL,
+            leaving_at REAL,
+            PRIMARY KEY (tenant, sha256)) WITHOUT ROWID""",
+        "CREATE INDEX blobs_used ON blobs (used_at) WHERE leaving_at IS NULL",
+        "CREATE INDEX blobs_leaving ON blobs (leaving_at) WHERE leaving_at IS NOT NULL",
+        """CREATE TABLE blob_sums (
+            tenant TEXT PRIMARY KEY,
+            bytes INTEGER NOT NULL) WITHOUT ROWID""",
+    )
+    for statement in statements:
+        await db.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains, _pin_loads, _blobs)
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

@@ -34,6 +34,7 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.migrations import migrate
+from agentserve.router.store.sqlite_ledger import SqliteLedger
 from agentserve.vision.layouts import LayoutLearner
 
 _OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
@@ -46,6 +47,7 @@ class SqliteStore:
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
+        self.ledger = SqliteLedger(self._transaction, self._rows)
 
     @classmethod
     async def open(cls, path: Path) -> Self:

@@ -1,0 +1,122 @@
+"""The ledger of blobs, in every store; and two routers' stores on one database."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agentserve.core.blobs import sha256_of
+from agentserve.router.store import BlobLeaving, BlobName, Claim, RedisStore, SqliteStore, Store
+
+A, B, C = (sha256_of(name) for name in (b"a", b"b", b"c"))
+
+
+async def test_blobs_are_counted_once(store: Store):
+    ledger = store.ledger
+    assert await ledger.used("ann") == 0
+    assert await ledger.claim("ann", {A: 10, B: 5}, 1, 0) == Claim(True, 0, 15)
+    assert await ledger.claim("ann", {B: 5, C: 1}, 2, 0) == Claim(True, 15, 1)
+    assert await ledger.used("ann") == 16
+    assert await ledger.use("ann", [A, C], 3) == {A: 10, C: 1}
+    assert await ledger.claim("ann", {}, 2, 0) == Claim(True, 16, 0)
+
+
+async def test_tenants_know_nothing_of_each_other(store: Store):
+    odd = "bob \0 \u20ac:'%"
+    await store.ledger.claim("ann", {A: 10}, 1, 0)
+    assert await store.ledger.use(odd, [A], 1) == {}
+    assert await store.ledger.claim(odd, {A: 10}, 1, 10) == Claim(True, 0, 10)
+    assert (await store.ledger.used("ann"), await store.ledger.used(odd)) == (10, 10)
+    assert await store.ledger.used("") == 0
+    names = await store.ledger.leave(9, 0, 9, 5)
+    assert set(names) == {BlobName("ann", A), BlobName(odd, A)}
+
+
+async def test_what_goes_over_the_quota_is_not_booked(store: Store):
+    ledger = store.ledger
+    assert (await ledger.claim("", {A: 10}, 1, 10)).granted
+    assert await ledger.claim("", {A: 10, B: 1}, 1, 10) == Claim(False, 10, 1)
+    assert await ledger.use("", [B], 1) == {}
+    assert await ledger.used("") == 10
+    # what is there already is fine, also when the quota was lowered since
+    assert await ledger.claim("", {A: 10}, 1, 5) == Claim(True, 10, 0)
+
+
+async def test_only_what_was_not_used_leaves(store: Store):
+    ledger = store.ledger
+    await ledger.claim("", {A: 1, B: 2}, 100, 0)
+    await ledger.use("", [B], 200)
+    await ledger.use("", [B], 150)  # a slower router's clock: the last use stays
+    assert await ledger.leave(100, 0, 300, 9) == []
+    assert await ledger.leave(180, 0, 300, 9) == [BlobName("", A)]
+    assert await ledger.leave(180, 0, 300, 9) == []
+    # being removed: it is unknown, and cannot be booked until it is gone
+    assert await ledger.use("", [A, B], 301) == {B: 2}
+    with pytest.raises(BlobLeaving):
+        await ledger.claim("", {A: 1}, 301, 0)
+    assert await ledger.used("") == 3
+    await ledger.drop([BlobName("", A), BlobName("", B), BlobName("", C)])
+    assert await ledger.used("") == 2, "only what was leaving is gone"
+    assert await ledger.claim("", {A: 1}, 302, 0) == Claim(True, 2, 1)
+    await ledger.drop([BlobName("", A)])  # a late router's
+    assert await ledger.use("", [A], 302) == {A: 1}
+
+
+async def test_a_removal_that_was_cut_off_is_begun_again(store: Store):
+    await store.ledger.claim("", {A: 1}, 100, 0)
+    assert await store.ledger.leave(200, 0, 300, 9) == [BlobName("", A)]
+    assert await store.ledger.leave(200, 300, 400, 9) == []
+    assert await store.ledger.leave(200, 301, 400, 9) == [BlobName("", A)]
+    assert await store.ledger.leave(200, 301, 401, 9) == []
+
+
+async def test_removals_come_in_batches(store: Store):
+    await store.ledger.claim("", {sha256_of(b"%d" % n): 1 for n in range(7)}, 100, 0)
+    sizes = []
+    while names := await store.ledger.leave(200, 0, 300, 3):
+        sizes.append(len(names))
+        await store.ledger.drop(names)
+    assert sizes == [3, 3, 1]
+    assert await store.ledger.used("") == 0
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+async def two(request, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two stores on one database."""
+    if request.param == "sqlite":
+        stores: list[Store] = [await SqliteStore.open(tmp_path / "s.sqlite") for _ in range(2)]
+    else:
+        url = request.getfixturevalue("redis_server").url
+        stores = [await RedisStore.open(url) for _ in range(2)]
+    yield stores[0], stores[1]
+    for store in stores:
+        await store.close()
+
+
+async def test_a_quota_is_one_for_all_routers(two: tuple[Store, Store]):
+    names = [sha256_of(b"%d" % n) for n in range(40)]
+    claims = await asyncio.gather(
+        *(two[n % 2].ledger.claim("ann", {name: 10}, 1, 105) for n, name in enumerate(names))
+    )
+    assert [claim.granted for claim in claims].count(True) == 10
+    assert await two[0].ledger.used("ann") == await two[1].ledger.used("ann") == 100
+
+
+async def test_hot_questions_search_an_index(tmp_path: Path):
+    path = tmp_path / "sessions.sqlite"
+    await (await SqliteStore.open(path)).close()
+    questions = (
+        "SELECT size FROM blobs WHERE tenant = 't' AND sha256 IN ('a', 'b')",
+        "SELECT sha256 FROM blobs INDEXED BY blobs_used WHERE leaving_at IS NULL AND used_at < 5",
+        "SELECT sha256 FROM blobs INDEXED BY blobs_leaving WHERE leaving_at < 5",
+        "SELECT bytes FROM blob_sums WHERE tenant = 't'",
+    )
+    db = sqlite3.connect(path)
+    for sql in questions:
+        plan = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}"))
+        assert "SEARCH" in plan and "SCAN" not in plan, plan
+    db.close()
