@@ -20,6 +20,7 @@ BLOB_USE_EVERY_S = 3600.0
 MIN_BLOB_TTL_S = MAX_TIMEOUT_S + MAX_TURN_TIMEOUT_S + BLOB_USE_EVERY_S
 """As long as an open session may go without using what its next turn needs: it is idle for its
 longest timeout, after its longest turn, whose use of them was not written down."""
+BLOB_SCHEMES = ("s3://", "gs://", "az://")
 STORE_SCHEMES = ("redis://", "rediss://", "unix://")
 KEEP_CONNECTION_S = 2.0
 """How long our HTTP clients keep an idle connection: well below the 5 s after which uvicorn, which
@@ -76,6 +77,10 @@ class RouterConfig:
     """URL of a Redis that keeps the sessions instead of the data folder. It may hold a password."""
     blobs: Path | None = None
     """Folder of the blobs, the same for all routers that share a store. None: in ``data``."""
+    blob_url: str | None = None
+    """Bucket and prefix of an object store that has the blobs instead: see router.blobs.objects."""
+    blob_cache_bytes: int = 10 * GIB
+    """Most bytes of these blobs that are kept in ``data`` as well."""
     blob_quota_bytes: int = 0
     """Most bytes of one tenant's blobs; 0: no limit."""
     blob_ttl_s: float = 7 * 86_400.0
@@ -110,6 +115,11 @@ class RouterConfig:
             raise InvalidRequest(
                 "the store is not a Redis URL", hint=f"it begins with {', '.join(STORE_SCHEMES)}"
             )
+        if self.blobs is not None and self.blob_url is not None:
+            raise InvalidRequest(
+                "blobs are in a folder or in an object store: choose one of the two"
+            )
+        _check("blob_cache_bytes", self.blob_cache_bytes, 64 * MIB, 2**50)
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
         _check("turn_timeout_s", self.turn_timeout_s, 0.1, MAX_TURN_TIMEOUT_S)

@@ -11,7 +11,9 @@ from pathlib import Path
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.blobs import BlobStore
-from agentserve.router.blobs.folder import BlobFolder
+from agentserve.router.blobs.backend import BlobBackend, FolderBackend
+from agentserve.router.blobs.cached import CachedBackend
+from agentserve.router.blobs.objects import ObjectStore
 from agentserve.router.discovery import (
     Discovery,
     FileDiscovery,
@@ -67,17 +69,19 @@ async def running_services(
         store = await open_store(config)
         try:
             events = EventLog(store)
-            folder = BlobFolder(config.blobs or config.data / "blobs")
-            if await store.agree("blobs", folder.id) != folder.id:
+            backend = await _open_blobs(config)
+            if await store.agree("blobs", backend.id) != backend.id:
                 raise StorageFailed(
-                    f"the routers of this store have another blob folder than {folder.root}",
-                    hint="give all of them the same --blobs, on a file system that they share",
+                    "the routers of this store have another blob folder than "
+                    f"{config.blob_url or backend.folder.root}",
+                    hint="give all of them the same --blobs: a folder on a file system that they "
+                    "share, or an object store",
                 )
             blobs = BlobStore(
-                folder, store.ledger, quota=config.blob_quota_bytes, ttl_s=config.blob_ttl_s
+                backend, store.ledger, quota=config.blob_quota_bytes, ttl_s=config.blob_ttl_s
             )
             registry = WorkerRegistry(config, _discovery(config))
-            hosts = HostPool(config, folder.root, command, metrics)
+            hosts = HostPool(config, backend.folder.root, command, metrics)
             surfaces = Surfaces(store, hosts)
             planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             sessions = Sessions(
@@ -132,6 +136,14 @@ async def open_store(config: RouterConfig) -> Store:
     if config.store is not None:
         return await RedisStore.open(config.store)
     return await SqliteStore.open(config.data / "sessions.sqlite")
+
+
+async def _open_blobs(config: RouterConfig) -> BlobBackend:
+    """Raises StorageFailed, and InvalidRequest for a URL that is none."""
+    if config.blob_url is None:
+        return FolderBackend(config.blobs or config.data / "blobs")
+    objects = ObjectStore(config.blob_url)
+    return await CachedBackend.open(config.data / "blob-cache", objects, config.blob_cache_bytes)
 
 
 def _discovery(config: RouterConfig) -> Discovery:

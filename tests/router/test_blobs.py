@@ -17,6 +17,7 @@ from agentserve.core.config import MIN_BLOB_TTL_S, RouterConfig
 from agentserve.core.errors import InvalidRequest, QuotaExceeded, UnknownBlob
 from agentserve.router.api.deps import _tenant
 from agentserve.router.blobs import BlobStore
+from agentserve.router.blobs.backend import FolderBackend
 from agentserve.router.blobs.folder import BlobFolder, write_all
 from agentserve.router.store import SqliteStore, Store
 
@@ -62,7 +63,7 @@ def make(root, database) -> Callable[..., BlobStore]:
     """``make(quota=…, ttl_s=…)``: blobs as a router has them, one more at each call."""
 
     def made(quota: int = 0, ttl_s: float = 0) -> BlobStore:
-        return BlobStore(BlobFolder(root), database.ledger, quota=quota, ttl_s=ttl_s)
+        return BlobStore(FolderBackend(root), database.ledger, quota=quota, ttl_s=ttl_s)
 
     return made
 

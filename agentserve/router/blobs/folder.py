@@ -45,9 +45,11 @@ class BlobFolder:
     def has(self, tenant: str, sha256: str) -> bool:
         return blob_path(self.root, tenant, sha256).is_file()
 
-    def read(self, tenant: str, sha256: str) -> bytes:
-        """Raises FileNotFoundError."""
-        return blob_path(self.root, tenant, sha256).read_bytes()
+    def read(self, tenant: str, sha256: str) -> bytes | None:
+        """None when there is no such file."""
+        with suppress(FileNotFoundError):
+            return blob_path(self.root, tenant, sha256).read_bytes()
+        return None
 
     def put(self, tenant: str, sha256: str, data: bytes) -> None:
         """Raises StorageFailed."""

@@ -1,4 +1,4 @@
-"""The router's blobs: a ledger in the store says which there are, a folder has their bytes."""
+"""The router's blobs: a ledger in the store says which there are, a backend has their bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from agentserve.core.blobs import sha256_of
 from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.errors import InvalidRequest, QuotaExceeded, StorageFailed, UnknownBlob
-from agentserve.router.blobs.folder import BlobFolder, write_all
+from agentserve.router.blobs.backend import BlobBackend
+from agentserve.router.blobs.folder import write_all
 from agentserve.router.store import BlobLeaving, BlobLedger
 
 AT_ONCE = 500
@@ -31,9 +32,11 @@ class BlobStore:
     the time to live. Uses are written to the ledger once an hour.
     """
 
-    def __init__(self, folder: BlobFolder, ledger: BlobLedger, *, quota: int, ttl_s: float) -> None:
+    def __init__(
+        self, backend: BlobBackend, ledger: BlobLedger, *, quota: int, ttl_s: float
+    ) -> None:
         """``quota``: bytes of each tenant; 0: none. ``ttl_s``: 0: they stay."""
-        self._folder = folder
+        self._backend = backend
         self._ledger = ledger
         self._quota = quota
         self._ttl_s = ttl_s
@@ -43,7 +46,7 @@ class BlobStore:
     async def has(self, tenant: str, sha256: str) -> bool:
         """Raises StorageFailed, like all the others."""
         known = await self.use(tenant, [sha256])
-        return bool(known) and await asyncio.to_thread(self._folder.has, tenant, sha256)
+        return bool(known) and await self._backend.has(tenant, sha256)
 
     async def size(self, tenant: str, sha256: str) -> int:
         """Bytes of a blob. Raises UnknownBlob."""
@@ -54,10 +57,9 @@ class BlobStore:
     async def read(self, tenant: str, sha256: str) -> bytes:
         """Raises UnknownBlob."""
         if await self.use(tenant, [sha256]):
-            try:
-                return await asyncio.to_thread(self._folder.read, tenant, sha256)
-            except FileNotFoundError:
-                pass
+            data = await self._backend.read(tenant, sha256)
+            if data is not None:
+                return data
         raise _unknown(sha256)
 
     async def put(self, tenant: str, *blobs: bytes) -> list[str]:
@@ -67,10 +69,7 @@ class BlobStore:
         named = dict(zip(names, blobs, strict=True))
         await self._book(tenant, {sha256: len(data) for sha256, data in named.items()})
         await asyncio.gather(
-            *(
-                asyncio.to_thread(self._folder.put, tenant, sha256, data)
-                for sha256, data in named.items()
-            )
+            *(self._backend.put(tenant, sha256, data) for sha256, data in named.items())
         )
         return names
 
@@ -80,7 +79,7 @@ class BlobStore:
         Raises InvalidRequest when the bytes have another hash, and QuotaExceeded, keeping nothing.
         """
         digest, size = hashlib.sha256(), 0
-        with self._folder.new_file() as file:
+        with self._backend.folder.new_file() as file:
             async for chunk in chunks:
                 digest.update(chunk)
                 size += len(chunk)
@@ -92,7 +91,7 @@ class BlobStore:
                     hint="send the blob to the path of its own hash",
                 )
             await self._book(tenant, {sha256: size})
-            await asyncio.to_thread(self._folder.keep, file, tenant, sha256)
+            await self._backend.keep(file, tenant, sha256)
         return size
 
     async def use(self, tenant: str, names: Iterable[str]) -> dict[str, int]:
@@ -115,7 +114,8 @@ class BlobStore:
         for name in names:
             if name not in known:
                 raise _unknown(name)
-        yield
+        async with self._backend.local(tenant, names):
+            yield
 
     async def expire(self) -> bool:
         """Remove some of the blobs that were not used in their time to live. Whether there may be
@@ -126,7 +126,7 @@ class BlobStore:
         leaving = await self._ledger.leave(at - self._ttl_s, at - LEFT_AGAIN_S, at, REMOVED_AT_ONCE)
         for name in leaving:
             self._fresh.pop(name, None)
-            await asyncio.to_thread(self._folder.remove, *name)
+            await self._backend.remove(*name)
         await self._ledger.drop(leaving)
         return len(leaving) >= REMOVED_AT_ONCE
 
