@@ -10,15 +10,24 @@ and Unavailable when the router cannot be reached.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
+from pydantic import BaseModel
 
 from agentserve.core.config import KEEP_CONNECTION_S
-from agentserve.core.errors import AgentServeError, Unavailable, from_body
+from agentserve.core.errors import (
+    AgentServeError,
+    BadScreenshot,
+    Unavailable,
+    UnknownBlob,
+    from_body,
+)
 from agentserve.core.events import TERMINAL, Event, EventPage
 from agentserve.core.hosting import ProgramList
 from agentserve.core.pruning import Compression
@@ -33,11 +42,18 @@ from agentserve.core.sessions import (
 )
 from agentserve.core.workers import Drain, Worker, WorkerList
 
+if TYPE_CHECKING:
+    from agentserve.vision.sent import SentScreens
+
 TURN_TIMEOUT_S = 600.0
 
 
 class RouterClient:
-    """A client of one router. ``transport`` replaces the network in tests (an ASGI app)."""
+    """A client of one router. ``transport`` replaces the network in tests (an ASGI app).
+
+    ``patches``: a session's later screenshots are sent as what has changed since the one before,
+    when that is smaller and the router still has that one. It takes pixels in this process.
+    """
 
     def __init__(
         self,
@@ -45,6 +61,7 @@ class RouterClient:
         *,
         timeout_s: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
+        patches: bool = False,
     ) -> None:
         self.url = url.rstrip("/")
         self._http = httpx.AsyncClient(
@@ -53,6 +70,11 @@ class RouterClient:
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S),
             transport=transport,
         )
+        self._sent: SentScreens | None = None
+        if patches:
+            from agentserve.vision.sent import SentScreens  # numpy and Pillow, only for this
+
+            self._sent = SentScreens()
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,17 +123,37 @@ class RouterClient:
         ``compression``: instead of the session's; ``resend_thin``: send again what too little was
         left of.
         """
-        fields: dict[str, Any] = {}
-        if instruction is not None:
-            fields["instruction"] = instruction
-        if epoch is not None:
-            fields["epoch"] = str(epoch)
-        if outcome is not None:
-            fields["outcome"] = outcome.model_dump_json()
-        if compression is not None:
-            fields["compression"] = compression.model_dump_json()
-        if resend_thin:
-            fields["resend_thin"] = "true"
+        fields = {
+            "instruction": instruction,
+            "epoch": epoch,
+            "outcome": outcome,
+            "compression": compression,
+            "resend_thin": resend_thin or None,
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        if self._sent is None:
+            return await self._whole_turn(session_id, screenshot, given)
+        outgoing = await asyncio.to_thread(self._sent.outgoing, session_id, screenshot)
+        result = None
+        if outgoing.patch is not None:
+            with suppress(UnknownBlob, BadScreenshot):  # then it is sent whole
+                request = TurnRequest(screenshot=outgoing.patch, **given)
+                result = await self.turn_json(session_id, request)
+        if result is None:
+            result = await self._whole_turn(session_id, screenshot, given)
+        self._sent.arrived(session_id, outgoing, result.screenshot)
+        return result
+
+    async def _whole_turn(
+        self, session_id: str, screenshot: bytes, given: dict[str, Any]
+    ) -> TurnResult:
+        fields = {
+            name: value.model_dump_json() if isinstance(value, BaseModel) else json.dumps(value)
+            for name, value in given.items()
+            if name != "instruction"
+        }
+        if "instruction" in given:
+            fields["instruction"] = given["instruction"]
         answer = await self._call(
             "POST",
             f"/v1/sessions/{session_id}/turns",
@@ -132,10 +174,12 @@ class RouterClient:
         return TurnResult.model_validate(answer.json())
 
     async def release(self, session_id: str) -> Session:
+        self._forget(session_id)
         answer = await self._call("POST", f"/v1/sessions/{session_id}/release")
         return Session.model_validate(answer.json())
 
     async def delete(self, session_id: str) -> None:
+        self._forget(session_id)
         await self._call("DELETE", f"/v1/sessions/{session_id}")
 
     # events
@@ -219,6 +263,10 @@ class RouterClient:
             raise Unavailable(f"the stream of {path} broke: {error}", hint=hint) from error
         finally:
             await response.aclose()
+
+    def _forget(self, session_id: str) -> None:
+        if self._sent is not None:
+            self._sent.forget(session_id)
 
     async def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
         return await self._send(self._http.build_request(method, path, **options))

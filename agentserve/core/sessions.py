@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
@@ -16,6 +16,8 @@ from agentserve.core.screens import ScreenSpace, Size
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 MAX_TIMEOUT_S = 86_400.0
+MAX_REGIONS = 256
+"""Of one screenshot that is sent as what has changed."""
 MAX_METADATA = 32
 
 
@@ -264,20 +266,45 @@ class SessionPage(Wire):
     next_cursor: str | None = None
 
 
-class ScreenshotRef(Wire):
-    """A screenshot in a JSON body: its bytes in base64, or the hash of a blob sent before."""
+class ScreenRegion(Wire):
+    """A part of a screenshot that has changed, as PNG."""
 
+    box: Box
+    """In px of the screenshot."""
     base64: str | None = None
     blob: Sha256 | None = None
 
-    @field_validator("blob")
-    @classmethod
-    def _one(cls, value: str | None, info: Any) -> str | None:
-        if (value is None) == (info.data.get("base64") is None):
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.base64 is None) == (self.blob is None):
             raise ValueError("give exactly one of base64 and blob")
-        return value
+        return self
 
-    model_config = Wire.model_config | {"validate_default": True}
+
+class ScreenshotRef(Wire):
+    """A screenshot in a JSON body: its bytes in base64, or the hash of a blob sent before, or an
+    earlier screenshot with what has changed since."""
+
+    base64: str | None = None
+    blob: Sha256 | None = None
+    base: Sha256 | None = None
+    """The blob of the earlier screenshot: what its turn answered as ``screenshot``."""
+    regions: Annotated[list[ScreenRegion], Field(max_length=MAX_REGIONS)] = Field(
+        default_factory=list
+    )
+    """Put over the base in this order; together they have at most as many pixels. None: nothing has
+    changed."""
+    sha256: Sha256 | None = None
+    """What must come out: of the text ``WIDTHxHEIGHT:`` and the new screenshot's RGB bytes, row by
+    row."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if [self.base64, self.blob, self.base].count(None) != 2:
+            raise ValueError("give exactly one of base64, blob and base")
+        if (self.base is None) != (self.sha256 is None) or (self.regions and not self.base):
+            raise ValueError("base, regions and sha256 go together")
+        return self
 
 
 class TurnRequest(Wire):
@@ -357,7 +384,8 @@ class TurnResult(Wire):
     timings: Timings
     worker: WorkerRef
     screenshot: Sha256
-    """Of the bytes as they were sent."""
+    """Of the bytes as they were sent; of what was sent as changes, of the picture that the router
+    has made of it. Later screenshots may name it as their base."""
     move: str | None = None
     """Why the prompt does not extend the last turn's, when it does not."""
     loss: CacheLoss | None = None

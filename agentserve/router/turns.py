@@ -23,6 +23,7 @@ from agentserve.core.errors import (
 )
 from agentserve.core.events import EventType
 from agentserve.core.plans import Piece, VisualItem, num_tokens
+from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, host_turn, turn_key
@@ -43,6 +44,7 @@ from agentserve.router.store import (
 )
 from agentserve.router.tasks import Tasks
 from agentserve.router.workers import WorkerRegistry
+from agentserve.vision.patches import ScreenPatch, apply_patch
 from agentserve.vision.screenshots import Screenshot, open_screenshot
 
 _TOLD = {
@@ -149,7 +151,7 @@ class Turns:
         record = await self._sessions.open(session_id)
         async with self._decodes:
             shot = await asyncio.to_thread(
-                open_screenshot,
+                _open,
                 ask.screenshot,
                 record.session.space,
                 max_bytes=self._config.max_screenshot_bytes,
@@ -180,7 +182,7 @@ class Turns:
             async with lock:
                 record = await self._sessions.open(session_id)
                 epoch = record.session.epoch if ask.epoch is None else ask.epoch
-                key = turn_key(epoch, shot.sha256, ask.instruction)
+                key = turn_key(epoch, shot.identity, ask.instruction)
                 if epoch < record.session.epoch:
                     return await self._stored(record, epoch, key)
                 if epoch > record.session.epoch:
@@ -384,6 +386,12 @@ class Turns:
                 return
             except VersionConflict:
                 continue
+
+
+def _open(sent: bytes | ScreenPatch, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
+    if isinstance(sent, ScreenPatch):
+        return apply_patch(sent, space, max_bytes=max_bytes)
+    return open_screenshot(sent, space, max_bytes=max_bytes)
 
 
 def _stale(record: SessionRecord, epoch: int) -> StaleEpoch:

@@ -17,6 +17,7 @@ from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
 from agentserve.router.services import Services
+from agentserve.vision.patches import Region, ScreenPatch
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])
 _FIELDS = ("screenshot", "instruction", "epoch", "outcome", "compression", "resend_thin")
@@ -68,11 +69,12 @@ _FORM_SCHEMA: dict[str, Any] = {
     },
 )  # fmt: skip
 async def run_turn(session_id: str, request: Request, parts: Parts, tenant: TenantId) -> TurnResult:
-    """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
-    the hash of a blob.
+    """Run one turn. The screenshot comes as a multipart file, or in a JSON body: in base64, as the
+    hash of a blob, or as an earlier screenshot and the regions that have changed since. When the
+    router does not know that one any more (404), or another picture comes out (422), send it whole.
 
-    Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
-    join the turn while it runs. The turn goes on when the client leaves.
+    Safe to repeat: the same epoch, pixels and instruction are answered from the store, or join the
+    turn while it runs. The turn goes on when the client leaves.
     """
     turn, screenshot = await _read(request, parts, tenant)
     ask = TurnAsk(
@@ -100,7 +102,9 @@ async def list_turns(
     return TurnPage(turns=turns, next_cursor=turns[-1].epoch + 1 if turns else after)
 
 
-async def _read(request: Request, parts: Services, tenant: str) -> tuple[TurnRequest, bytes]:
+async def _read(
+    request: Request, parts: Services, tenant: str
+) -> tuple[TurnRequest, bytes | ScreenPatch]:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":
         return await _read_form(request)
@@ -152,12 +156,39 @@ async def _read_json(request: Request, parts: Services, tenant: str) -> tuple[Tu
         turn = TurnRequest.model_validate_json(await request.body())
     except ValidationError as error:
         raise invalid(error, "the turn is not valid") from error
-    if turn.screenshot.blob is not None:
-        return turn, await parts.blobs.read(tenant, turn.screenshot.blob)
+    ref = turn.screenshot
+    if ref.base is not None:
+        return turn, await _read_patch(ref, parts, tenant)
+    if ref.blob is not None:
+        return turn, await parts.blobs.read(tenant, ref.blob)
+    return turn, _from_base64(ref.base64 or "", "the screenshot")
+
+
+async def _read_patch(ref: ScreenshotRef, parts: Services, tenant: str) -> ScreenPatch:
+    assert ref.base is not None and ref.sha256 is not None
+    named = [region.blob for region in ref.regions if region.blob is not None]
+    sizes = await parts.blobs.use(tenant, named)
+    limit = parts.config.max_screenshot_bytes
+    if sum(sizes.get(name, 0) for name in named) > limit:  # before any of it is in memory
+        raise BadScreenshot(
+            f"the patch's regions have more than {limit} bytes",
+            hint="send the whole screenshot instead",
+        )
+    regions = []
+    for number, region in enumerate(ref.regions):
+        if region.blob is not None:
+            png = await parts.blobs.read(tenant, region.blob)
+        else:
+            png = _from_base64(region.base64 or "", f"the patch's region {number}")
+        regions.append(Region(region.box, png))
+    return ScreenPatch(await parts.blobs.read(tenant, ref.base), regions, ref.sha256)
+
+
+def _from_base64(text: str, what: str) -> bytes:
     try:
-        return turn, base64.b64decode(turn.screenshot.base64 or "", validate=True)
+        return base64.b64decode(text, validate=True)
     except ValueError as error:  # binascii.Error, or text that is not ASCII
         raise BadScreenshot(
-            f"the screenshot is not base64: {error}",
+            f"{what} is not base64: {error}",
             hint="send the file's bytes in standard base64, without a data: prefix",
         ) from error
