@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from agentserve.router.blobs.backend import FolderBackend
 from agentserve.router.blobs.folder import BlobFolder, write_all
 from agentserve.router.store import SqliteStore, Store
 
+from .records import age_blob
 from .rig import Rig, new_session, picture, running_rig
 
 DATA = b"some bytes" * 1000
@@ -160,8 +160,8 @@ async def test_what_is_not_used_expires(make, root, database):
     store = make(ttl_s=MIN_BLOB_TTL_S)
     await store.put("", DATA)
     old = sha256_of(b"old")
-    await database.ledger.claim("", {old: 3}, time.time() - MIN_BLOB_TTL_S - 1, 0)
-    await asyncio.to_thread(BlobFolder(root).put, "", old, b"old")
+    await store.put("", b"old")
+    await age_blob(database, "", old, MIN_BLOB_TTL_S + 1)
     assert not await store.expire()
     assert files(root) == [f"{tenant_folder('')}/{SHA[:2]}/{SHA}"]
     assert not await store.has("", old)
@@ -169,10 +169,10 @@ async def test_what_is_not_used_expires(make, root, database):
 
 
 @pytest.mark.parametrize("use", ["read", "has", "size", "use", "using"])
-async def test_whoever_uses_a_blob_keeps_it(make, root, database, use):
+async def test_whoever_uses_a_blob_keeps_it(make, database, use):
+    await make().put("", DATA)
+    await age_blob(database, "", SHA, MIN_BLOB_TTL_S + 1)
     store = make(ttl_s=MIN_BLOB_TTL_S)
-    await database.ledger.claim("", {SHA: len(DATA)}, time.time() - MIN_BLOB_TTL_S - 1, 0)
-    await asyncio.to_thread(BlobFolder(root).put, "", SHA, DATA)
     if use == "using":
         async with store.using("", [SHA]):
             pass
@@ -183,12 +183,10 @@ async def test_whoever_uses_a_blob_keeps_it(make, root, database, use):
 
 
 async def test_a_blob_sent_again_while_it_is_removed_is_stored_anew(make, root, database):
+    await make().put("", DATA)
+    await age_blob(database, "", SHA, MIN_BLOB_TTL_S + 1)
+    leaving = await database.ledger.leave(MIN_BLOB_TTL_S, 600, 9)  # another router, a slow one
     store = make(ttl_s=MIN_BLOB_TTL_S)
-    long_ago = time.time() - MIN_BLOB_TTL_S - 1
-    await database.ledger.claim("", {SHA: len(DATA)}, long_ago, 0)
-    await asyncio.to_thread(BlobFolder(root).put, "", SHA, DATA)
-    now = time.time()
-    leaving = await database.ledger.leave(now, 0, now, 9)  # another router, which is slow
     putting = asyncio.create_task(store.put("", DATA))
     await asyncio.sleep(0.1)
     assert not putting.done()
@@ -221,24 +219,23 @@ async def test_a_router_refuses_removes_and_says_so(tmp_path):
             await rig.client.turn(session.id, noise)
         assert (await rig.client.session(session.id)).status == "idle"
         assert await ledger.used("") == used
-        old = sha256_of(b"old")
-        await ledger.claim("", {old: 3}, 1, 0)
+        old = await rig.client.put_blob(b"old")
+        await age_blob(rig.services.store, "", old, MIN_BLOB_TTL_S * 10)
         await rig.services.blobs.expire()
-        assert await ledger.use("", [old], 2) == {}
+        assert not await rig.client.has_blob(old)
+        assert await ledger.used("") == used
 
 
 async def test_a_fork_keeps_what_its_parent_holds(tmp_path):
     async with running_rig(tmp_path) as rig:
         session = await rig.client.create_session(new_session())
         await rig.client.turn(session.id, picture())
-        blobs, used = rig.services.blobs, []
+        blobs = rig.services.blobs
         blobs._fresh.clear()  # as an hour later
-        ledger = rig.services.store.ledger
         shown = [p.name for p in (tmp_path / "blobs").glob("*/??/*")]
         await rig.client.create_session(new_session(parent=session.id))
         used = [name for _, name in blobs._fresh]
         assert used and set(used) < set(shown)
-        assert await ledger.use("", used, 1) != {}
 
 
 async def test_over_http(rig: Rig):

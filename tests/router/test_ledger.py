@@ -12,74 +12,90 @@ import pytest
 from agentserve.core.blobs import sha256_of
 from agentserve.router.store import BlobLeaving, BlobName, Claim, RedisStore, SqliteStore, Store
 
+from .records import age_blob
+
 A, B, C = (sha256_of(name) for name in (b"a", b"b", b"c"))
 
 
 async def test_blobs_are_counted_once(store: Store):
     ledger = store.ledger
     assert await ledger.used("ann") == 0
-    assert await ledger.claim("ann", {A: 10, B: 5}, 1, 0) == Claim(True, 0, 15)
-    assert await ledger.claim("ann", {B: 5, C: 1}, 2, 0) == Claim(True, 15, 1)
+    assert await ledger.claim("ann", {A: 10, B: 5}, 0) == Claim(True, 0, 15)
+    assert await ledger.claim("ann", {B: 5, C: 1}, 0) == Claim(True, 15, 1)
     assert await ledger.used("ann") == 16
-    assert await ledger.use("ann", [A, C], 3) == {A: 10, C: 1}
-    assert await ledger.claim("ann", {}, 2, 0) == Claim(True, 16, 0)
+    assert await ledger.use("ann", [A, C]) == {A: 10, C: 1}
+    assert await ledger.claim("ann", {}, 0) == Claim(True, 16, 0)
 
 
 async def test_tenants_know_nothing_of_each_other(store: Store):
     odd = "bob \0 \u20ac:'%"
-    await store.ledger.claim("ann", {A: 10}, 1, 0)
-    assert await store.ledger.use(odd, [A], 1) == {}
-    assert await store.ledger.claim(odd, {A: 10}, 1, 10) == Claim(True, 0, 10)
+    await store.ledger.claim("ann", {A: 10}, 0)
+    assert await store.ledger.use(odd, [A]) == {}
+    assert await store.ledger.claim(odd, {A: 10}, 10) == Claim(True, 0, 10)
     assert (await store.ledger.used("ann"), await store.ledger.used(odd)) == (10, 10)
     assert await store.ledger.used("") == 0
-    names = await store.ledger.leave(9, 0, 9, 5)
+    for tenant in ("ann", odd):
+        await age_blob(store, tenant, A, 100)
+    names = await store.ledger.leave(50, 600, 5)
     assert set(names) == {BlobName("ann", A), BlobName(odd, A)}
 
 
 async def test_what_goes_over_the_quota_is_not_booked(store: Store):
     ledger = store.ledger
-    assert (await ledger.claim("", {A: 10}, 1, 10)).granted
-    assert await ledger.claim("", {A: 10, B: 1}, 1, 10) == Claim(False, 10, 1)
-    assert await ledger.use("", [B], 1) == {}
+    assert (await ledger.claim("", {A: 10}, 10)).granted
+    assert await ledger.claim("", {A: 10, B: 1}, 10) == Claim(False, 10, 1)
+    assert await ledger.use("", [B]) == {}
     assert await ledger.used("") == 10
     # what is there already is fine, also when the quota was lowered since
-    assert await ledger.claim("", {A: 10}, 1, 5) == Claim(True, 10, 0)
+    assert await ledger.claim("", {A: 10}, 5) == Claim(True, 10, 0)
 
 
 async def test_only_what_was_not_used_leaves(store: Store):
     ledger = store.ledger
-    await ledger.claim("", {A: 1, B: 2}, 100, 0)
-    await ledger.use("", [B], 200)
-    await ledger.use("", [B], 150)  # a slower router's clock: the last use stays
-    assert await ledger.leave(100, 0, 300, 9) == []
-    assert await ledger.leave(180, 0, 300, 9) == [BlobName("", A)]
-    assert await ledger.leave(180, 0, 300, 9) == []
+    await ledger.claim("", {A: 1, B: 2}, 0)
+    for name in (A, B):
+        await age_blob(store, "", name, 100)
+    assert await ledger.leave(200, 600, 9) == []
+    await ledger.use("", [B])
+    assert await ledger.leave(50, 600, 9) == [BlobName("", A)]
+    assert await ledger.leave(50, 600, 9) == []
     # being removed: it is unknown, and cannot be booked until it is gone
-    assert await ledger.use("", [A, B], 301) == {B: 2}
+    assert await ledger.use("", [A, B]) == {B: 2}
     with pytest.raises(BlobLeaving):
-        await ledger.claim("", {A: 1}, 301, 0)
+        await ledger.claim("", {A: 1}, 0)
     assert await ledger.used("") == 3
     await ledger.drop([BlobName("", A), BlobName("", B), BlobName("", C)])
     assert await ledger.used("") == 2, "only what was leaving is gone"
-    assert await ledger.claim("", {A: 1}, 302, 0) == Claim(True, 2, 1)
+    assert await ledger.claim("", {A: 1}, 0) == Claim(True, 2, 1)
     await ledger.drop([BlobName("", A)])  # a late router's
-    assert await ledger.use("", [A], 302) == {A: 1}
+    assert await ledger.use("", [A]) == {A: 1}
+
+
+async def test_a_claim_is_a_use(store: Store):
+    await store.ledger.claim("", {A: 1}, 0)
+    await age_blob(store, "", A, 100)
+    await store.ledger.claim("", {A: 1}, 0)
+    assert await store.ledger.leave(50, 600, 9) == []
 
 
 async def test_a_removal_that_was_cut_off_is_begun_again(store: Store):
-    await store.ledger.claim("", {A: 1}, 100, 0)
-    assert await store.ledger.leave(200, 0, 300, 9) == [BlobName("", A)]
-    assert await store.ledger.leave(200, 300, 400, 9) == []
-    assert await store.ledger.leave(200, 301, 400, 9) == [BlobName("", A)]
-    assert await store.ledger.leave(200, 301, 401, 9) == []
+    await store.ledger.claim("", {A: 1}, 0)
+    await age_blob(store, "", A, 100)
+    assert await store.ledger.leave(50, 600, 9) == [BlobName("", A)]
+    await age_blob(store, "", A, 700)
+    assert await store.ledger.leave(50, 600, 9) == [BlobName("", A)]
+    assert await store.ledger.leave(50, 600, 9) == []
 
 
 async def test_removals_come_in_batches(store: Store):
-    await store.ledger.claim("", {sha256_of(b"%d" % n): 1 for n in range(7)}, 100, 0)
+    names = [sha256_of(b"%d" % n) for n in range(7)]
+    await store.ledger.claim("", dict.fromkeys(names, 1), 0)
+    for name in names:
+        await age_blob(store, "", name, 100)
     sizes = []
-    while names := await store.ledger.leave(200, 0, 300, 3):
-        sizes.append(len(names))
-        await store.ledger.drop(names)
+    while left := await store.ledger.leave(50, 600, 3):
+        sizes.append(len(left))
+        await store.ledger.drop(left)
     assert sizes == [3, 3, 1]
     assert await store.ledger.used("") == 0
 
@@ -100,7 +116,7 @@ async def two(request, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
 async def test_a_quota_is_one_for_all_routers(two: tuple[Store, Store]):
     names = [sha256_of(b"%d" % n) for n in range(40)]
     claims = await asyncio.gather(
-        *(two[n % 2].ledger.claim("ann", {name: 10}, 1, 105) for n, name in enumerate(names))
+        *(two[n % 2].ledger.claim("ann", {name: 10}, 105) for n, name in enumerate(names))
     )
     assert [claim.granted for claim in claims].count(True) == 10
     assert await two[0].ledger.used("ann") == await two[1].ledger.used("ann") == 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from agentserve.router.store import BlobLeaving, BlobLedger
 
 AT_ONCE = 500
 """Most blobs in one question to the ledger."""
-REMOVED_AT_ONCE = 100
+REMOVED_AT_ONCE = 50
 LEFT_AGAIN_S = 600.0
 """A removal that has not ended by then was a lost router's."""
 LEAVING_PATIENCE_S = 5.0
@@ -41,7 +42,7 @@ class BlobStore:
         self._quota = quota
         self._ttl_s = ttl_s
         self._fresh: dict[tuple[str, str], tuple[float, int]] = {}
-        """Time and size of those whose use need not be written again."""
+        """Time (monotonic) and size of those whose use need not be written again."""
 
     async def has(self, tenant: str, sha256: str) -> bool:
         """Raises StorageFailed, like all the others."""
@@ -96,12 +97,12 @@ class BlobStore:
 
     async def use(self, tenant: str, names: Iterable[str]) -> dict[str, int]:
         """The sizes of those that are known, which are used now."""
-        at = time.time()
+        at = time.monotonic()
         asked = list(dict.fromkeys(names))
         known = self._known(tenant, asked, at)
         rest = [name for name in asked if name not in known]
         for start in range(0, len(rest), AT_ONCE):
-            found = await self._ledger.use(tenant, rest[start : start + AT_ONCE], at)
+            found = await self._ledger.use(tenant, rest[start : start + AT_ONCE])
             self._remember(tenant, found, at)
             known |= found
         return known
@@ -122,18 +123,17 @@ class BlobStore:
         more of them."""
         if not self._ttl_s:
             return False
-        at = time.time()
-        leaving = await self._ledger.leave(at - self._ttl_s, at - LEFT_AGAIN_S, at, REMOVED_AT_ONCE)
+        leaving = await self._ledger.leave(self._ttl_s, LEFT_AGAIN_S, REMOVED_AT_ONCE)
         for name in leaving:
             self._fresh.pop(name, None)
-            await self._backend.remove(*name)
+        await asyncio.gather(*(self._backend.remove(*name) for name in leaving))
         await self._ledger.drop(leaving)
         return len(leaving) >= REMOVED_AT_ONCE
 
     async def _book(self, tenant: str, sizes: Mapping[str, int]) -> None:
         """Booked blobs stay so when their bytes cannot be written: another router may be writing
         the same ones. They expire like all others."""
-        at = time.time()
+        at = time.monotonic()
         known = self._known(tenant, sizes, at)
         rest = [item for item in sizes.items() if item[0] not in known]
         for start in range(0, len(rest), AT_ONCE):
@@ -143,7 +143,7 @@ class BlobStore:
         until = time.monotonic() + LEAVING_PATIENCE_S
         while True:
             try:
-                claim = await self._ledger.claim(tenant, sizes, at, self._quota)
+                claim = await self._ledger.claim(tenant, sizes, self._quota)
                 break
             except BlobLeaving:
                 if time.monotonic() > until:
@@ -166,7 +166,7 @@ class BlobStore:
         """Sizes, of what the ledger need not be asked for."""
         known = {}
         for name in names:
-            used_at, size = self._fresh.get((tenant, name), (0.0, 0))
+            used_at, size = self._fresh.get((tenant, name), (-math.inf, 0))
             if at - used_at < BLOB_USE_EVERY_S:
                 known[name] = size
         return known

@@ -34,9 +34,9 @@ class Claim(NamedTuple):
 
 
 class BlobLedger(Protocol):
-    """Times are seconds since the epoch, by the caller's clock."""
+    """Times are by the store's clock: a router whose own is wrong removes nobody's blobs."""
 
-    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], at: float, quota: int) -> Claim:
+    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
         """Book blobs, which are used now. Nothing is booked when the tenant would then have more
         than ``quota`` bytes (0: any number is fine), unless it has all of them already.
 
@@ -44,7 +44,7 @@ class BlobLedger(Protocol):
         """
         ...
 
-    async def use(self, tenant: str, names: Collection[Sha256], at: float) -> dict[Sha256, int]:
+    async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
         """The sizes of those that are booked, which are used now. One that is being removed is
         none of them."""
         ...
@@ -53,11 +53,9 @@ class BlobLedger(Protocol):
         """Bytes that a tenant has."""
         ...
 
-    async def leave(
-        self, used_before: float, left_before: float, at: float, limit: int
-    ) -> list[BlobName]:
-        """Begin to remove blobs that were not used since, and again those whose removal has begun
-        earlier and never ended."""
+    async def leave(self, unused_s: float, overdue_s: float, limit: int) -> list[BlobName]:
+        """Begin to remove blobs that were not used for so long, and again those whose removal has
+        begun so long ago and never ended. Of each at most ``limit``."""
         ...
 
     async def drop(self, names: Sequence[BlobName]) -> None:

@@ -19,29 +19,27 @@ class RedisLedger:
         self._link = link
         self._scripts = scripts
 
-    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], at: float, quota: int) -> Claim:
+    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
         named = [part for item in sizes.items() for part in item]
         async with self._link.reaching():
-            answer = await self._scripts.run("claim_blobs", tenant, at, quota, *named)
+            answer = await self._scripts.run("claim_blobs", tenant, quota, *named)
         if not answer:
             raise BlobLeaving(tenant)
         granted, used, needed = answer
         return Claim(bool(granted), int(used), int(needed))
 
-    async def use(self, tenant: str, names: Collection[Sha256], at: float) -> dict[Sha256, int]:
+    async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
         async with self._link.reaching():
-            sizes = await self._scripts.run("use_blobs", tenant, at, *names)
+            sizes = await self._scripts.run("use_blobs", tenant, *names)
         return {name: int(size) for name, size in zip(names, sizes, strict=True) if size}
 
     async def used(self, tenant: str) -> int:
         async with self._link.reaching() as redis:
             return int(await redis.hget(f"{ROOT}:blob_sums", tenant) or 0)
 
-    async def leave(
-        self, used_before: float, left_before: float, at: float, limit: int
-    ) -> list[BlobName]:
+    async def leave(self, unused_s: float, overdue_s: float, limit: int) -> list[BlobName]:
         async with self._link.reaching():
-            members = await self._scripts.run("leave_blobs", used_before, left_before, at, limit)
+            members = await self._scripts.run("leave_blobs", unused_s, overdue_s, limit)
         return [BlobName(member[_SHA256:], member[:_SHA256]) for member in members]
 
     async def drop(self, names: Sequence[BlobName]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
@@ -21,7 +22,7 @@ class SqliteLedger:
         self._transaction = transaction
         self._rows = rows
 
-    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], at: float, quota: int) -> Claim:
+    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
         async with self._transaction() as db:
             rows = await db.execute_fetchall(
                 "SELECT sha256, leaving_at FROM blobs"
@@ -39,9 +40,9 @@ class SqliteLedger:
                 return Claim(False, used, needed)
             await db.executemany(
                 "INSERT INTO blobs (tenant, sha256, size, used_at) VALUES (?, ?, ?, ?)",
-                [(tenant, sha256, size, at) for sha256, size in new.items()],
+                [(tenant, sha256, size, time.time()) for sha256, size in new.items()],
             )
-            await db.executemany(_USE, [(at, tenant, sha256) for sha256 in known])
+            await db.executemany(_USE, [(time.time(), tenant, sha256) for sha256 in known])
             await db.execute(
                 "INSERT INTO blob_sums (tenant, bytes) VALUES (?, ?)"
                 " ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes",
@@ -49,7 +50,7 @@ class SqliteLedger:
             )
         return Claim(True, used, needed)
 
-    async def use(self, tenant: str, names: Collection[Sha256], at: float) -> dict[Sha256, int]:
+    async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
         async with self._transaction() as db:
             rows = await db.execute_fetchall(
                 "SELECT sha256, size FROM blobs WHERE tenant = ? AND leaving_at IS NULL"
@@ -57,26 +58,25 @@ class SqliteLedger:
                 (tenant, *names),
             )
             found = dict(rows)
-            await db.executemany(_USE, [(at, tenant, sha256) for sha256 in found])
+            await db.executemany(_USE, [(time.time(), tenant, sha256) for sha256 in found])
         return found
 
     async def used(self, tenant: str) -> int:
         return sum(row[0] for row in await self._rows(_BYTES, tenant))
 
-    async def leave(
-        self, used_before: float, left_before: float, at: float, limit: int
-    ) -> list[BlobName]:
+    async def leave(self, unused_s: float, overdue_s: float, limit: int) -> list[BlobName]:
+        at = time.time()
         async with self._transaction() as db:
             rows = [
                 *await db.execute_fetchall(
                     "SELECT tenant, sha256 FROM blobs INDEXED BY blobs_leaving"
                     " WHERE leaving_at < ? LIMIT ?",
-                    (left_before, limit),
+                    (at - overdue_s, limit),
                 ),
                 *await db.execute_fetchall(
                     "SELECT tenant, sha256 FROM blobs INDEXED BY blobs_used"
                     " WHERE leaving_at IS NULL AND used_at < ? LIMIT ?",
-                    (used_before, limit),
+                    (at - unused_s, limit),
                 ),
             ]
             await db.executemany(
