@@ -138,11 +138,21 @@ async def test_a_damaged_object_is_not_served(s3, url, opened):
 
 
 async def test_the_cache_of_another_store_goes(opened, tmp_path):
-    old = tmp_path / "one" / "0123" / "ab"
-    old.mkdir(parents=True)
-    (old / SHA).write_bytes(DATA)
+    old, strange = tmp_path / "one" / ("0" * 32), tmp_path / "one" / "photos"
+    for folder in (old, strange):
+        (folder / "t" / "ab").mkdir(parents=True)
+        (folder / "t" / "ab" / SHA).write_bytes(DATA)
     await opened("one")
-    assert not old.exists()
+    assert not old.exists() and strange.exists()
+
+
+@pytest.mark.parametrize("name", [b"", b"..", b"../../x", b"a" * 31, b"\xff" * 32])
+async def test_the_name_of_a_place_is_not_believed(s3, url, opened, tmp_path, name):
+    s3.bucket.put(f"{url.removeprefix(f's3://{BUCKET}/')}/id", name)
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(StorageFailed, match="not agentserve's"):
+        await opened("one")
+    assert (tmp_path / "kept").exists()
 
 
 async def test_nothing_is_acknowledged_that_the_store_has_not(s3, opened, monkeypatch):

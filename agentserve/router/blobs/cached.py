@@ -18,7 +18,7 @@ from typing import IO, Self
 from agentserve.core.blobs import blob_path, sha256_of
 from agentserve.core.errors import StorageFailed
 from agentserve.router.blobs.folder import BlobFolder
-from agentserve.router.blobs.objects import ObjectStore
+from agentserve.router.blobs.objects import ID, ObjectStore
 
 FETCHED_AT_ONCE = 16
 REMOVED_AT_ONCE = 20
@@ -163,9 +163,9 @@ class CachedBackend:
 
 
 def _found(root: Path) -> list[tuple[Path, int]]:
-    """The blobs in a cache and their sizes, the oldest first."""
+    """The blobs in a cache and their sizes, the oldest first. Caches beside it go."""
     for other in root.parent.iterdir():
-        if other != root:
+        if other != root and ID.fullmatch(other.name):
             shutil.rmtree(other, ignore_errors=True)
     files = [(path, path.stat()) for path in root.glob("*/??/*")]
     files.sort(key=lambda file: file[1].st_mtime)

@@ -37,6 +37,7 @@ CONNECT_TIMEOUT_S = 3.0
 RETRIES = 3
 RETRIED_FOR_S = 10.0
 RETRY_AFTER_S = 5.0
+ID = re.compile(r"[0-9a-f]{32}")
 _ID = "id"
 _STATUS = re.compile(r"status code: (\d{3})")
 
@@ -77,7 +78,13 @@ class ObjectStore:
                     if await self._read(_ID) is None:
                         await obstore.put_async(self._store, _ID, name)
         async with self._reaching():
-            return (await self._read(_ID) or b"").decode()
+            found = (await self._read(_ID) or b"").decode("latin-1")
+        if not ID.fullmatch(found):  # it becomes a folder's name
+            raise self._told(
+                f"has an object `{_ID}` that is not agentserve's",
+                "choose a prefix that nobody else writes to",
+            )
+        return found
 
     async def has(self, tenant: str, sha256: str) -> bool:
         async with self._reaching():

@@ -1,4 +1,4 @@
-"""The ledger of blobs in the Redis store. A blob takes about 400 bytes of its memory."""
+"""The ledger of blobs in the Redis store. A blob takes some 310 bytes of its memory."""
 
 from __future__ import annotations
 
