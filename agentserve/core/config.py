@@ -15,9 +15,10 @@ GIB = 1024 * MIB
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
 MAX_TURN_TIMEOUT_S = 3600.0
-BLOB_USE_EVERY_S = 3600.0
-"""A blob's last use is known to that many seconds."""
-MIN_BLOB_TTL_S = MAX_TIMEOUT_S + MAX_TURN_TIMEOUT_S + BLOB_USE_EVERY_S
+BLOB_USE_EVERY_S = 1800.0
+"""A use of a blob that so lately was used need not be written down: neither by a router, which has
+seen the last one, nor by the store."""
+MIN_BLOB_TTL_S = MAX_TIMEOUT_S + MAX_TURN_TIMEOUT_S + 2 * BLOB_USE_EVERY_S
 """As long as an open session may go without using what its next turn needs: it is idle for its
 longest timeout, after its longest turn, whose use of them was not written down."""
 BLOB_SCHEMES = ("s3://", "gs://", "az://")

@@ -23,7 +23,6 @@ from agentserve.core.errors import (
 )
 from agentserve.core.events import EventType
 from agentserve.core.plans import Piece, VisualItem, num_tokens
-from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, host_turn, turn_key
@@ -44,8 +43,8 @@ from agentserve.router.store import (
 )
 from agentserve.router.tasks import Tasks
 from agentserve.router.workers import WorkerRegistry
-from agentserve.vision.patches import ScreenPatch, apply_patch
-from agentserve.vision.screenshots import Screenshot, open_screenshot
+from agentserve.vision.patches import open_sent
+from agentserve.vision.screenshots import Screenshot
 
 _TOLD = {
     "turn", "epoch", "action", "invalid", "usage", "timings", "move", "regions",
@@ -151,7 +150,7 @@ class Turns:
         record = await self._sessions.open(session_id)
         async with self._decodes:
             shot = await asyncio.to_thread(
-                _open,
+                open_sent,
                 ask.screenshot,
                 record.session.space,
                 max_bytes=self._config.max_screenshot_bytes,
@@ -386,12 +385,6 @@ class Turns:
                 return
             except VersionConflict:
                 continue
-
-
-def _open(sent: bytes | ScreenPatch, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
-    if isinstance(sent, ScreenPatch):
-        return apply_patch(sent, space, max_bytes=max_bytes)
-    return open_screenshot(sent, space, max_bytes=max_bytes)
 
 
 def _stale(record: SessionRecord, epoch: int) -> StaleEpoch:

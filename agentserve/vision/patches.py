@@ -16,9 +16,9 @@ import numpy as np
 from agentserve.core.errors import BadScreenshot
 from agentserve.core.plans import Box, Sha256
 from agentserve.core.screens import ScreenSpace
-from agentserve.core.sessions import MAX_REGIONS
+from agentserve.core.screenshots import MAX_REGIONS
 from agentserve.vision.cells import as_png, identity, part
-from agentserve.vision.screenshots import Screenshot, pixels_of, screenshot_of
+from agentserve.vision.screenshots import Screenshot, open_screenshot, pixels_of, screenshot_of
 
 CELL = 64
 """Edge, in px, of what a client compares and sends."""
@@ -100,6 +100,13 @@ def _tight(differs: np.ndarray, block: tuple[int, int, int, int]) -> Box:
         width=int(columns[-1] - columns[0]) + 1,
         height=int(rows[-1] - rows[0]) + 1,
     )
+
+
+def open_sent(sent: bytes | ScreenPatch, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
+    """A screenshot in either form, checked against a session's screen. Raises BadScreenshot."""
+    if isinstance(sent, ScreenPatch):
+        return apply_patch(sent, space, max_bytes=max_bytes)
+    return open_screenshot(sent, space, max_bytes=max_bytes)
 
 
 def apply_patch(patch: ScreenPatch, space: ScreenSpace, *, max_bytes: int) -> Screenshot:

@@ -10,7 +10,7 @@ import numpy as np
 
 from agentserve.core.errors import BadScreenshot
 from agentserve.core.plans import Sha256
-from agentserve.core.sessions import ScreenRegion, ScreenshotRef
+from agentserve.core.screenshots import ScreenRegion, ScreenshotRef
 from agentserve.vision.cells import identity
 from agentserve.vision.patches import make_regions
 from agentserve.vision.screenshots import pixels_of

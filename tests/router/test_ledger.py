@@ -35,8 +35,8 @@ async def test_tenants_know_nothing_of_each_other(store: Store):
     assert (await store.ledger.used("ann"), await store.ledger.used(odd)) == (10, 10)
     assert await store.ledger.used("") == 0
     for tenant in ("ann", odd):
-        await age_blob(store, tenant, A, 100)
-    names = await store.ledger.leave(50, 600, 5)
+        await age_blob(store, tenant, A, 10_000)
+    names = await store.ledger.leave(5_000, 600, 5)
     assert set(names) == {BlobName("ann", A), BlobName(odd, A)}
 
 
@@ -54,11 +54,11 @@ async def test_only_what_was_not_used_leaves(store: Store):
     ledger = store.ledger
     await ledger.claim("", {A: 1, B: 2}, 0)
     for name in (A, B):
-        await age_blob(store, "", name, 100)
-    assert await ledger.leave(200, 600, 9) == []
+        await age_blob(store, "", name, 10_000)
+    assert await ledger.leave(20_000, 600, 9) == []
     await ledger.use("", [B])
-    assert await ledger.leave(50, 600, 9) == [BlobName("", A)]
-    assert await ledger.leave(50, 600, 9) == []
+    assert await ledger.leave(5_000, 600, 9) == [BlobName("", A)]
+    assert await ledger.leave(5_000, 600, 9) == []
     # being removed: it is unknown, and cannot be booked until it is gone
     assert await ledger.use("", [A, B]) == {B: 2}
     with pytest.raises(BlobLeaving):
@@ -73,27 +73,27 @@ async def test_only_what_was_not_used_leaves(store: Store):
 
 async def test_a_claim_is_a_use(store: Store):
     await store.ledger.claim("", {A: 1}, 0)
-    await age_blob(store, "", A, 100)
+    await age_blob(store, "", A, 10_000)
     await store.ledger.claim("", {A: 1}, 0)
-    assert await store.ledger.leave(50, 600, 9) == []
+    assert await store.ledger.leave(5_000, 600, 9) == []
 
 
 async def test_a_removal_that_was_cut_off_is_begun_again(store: Store):
     await store.ledger.claim("", {A: 1}, 0)
-    await age_blob(store, "", A, 100)
-    assert await store.ledger.leave(50, 600, 9) == [BlobName("", A)]
+    await age_blob(store, "", A, 10_000)
+    assert await store.ledger.leave(5_000, 600, 9) == [BlobName("", A)]
     await age_blob(store, "", A, 700)
-    assert await store.ledger.leave(50, 600, 9) == [BlobName("", A)]
-    assert await store.ledger.leave(50, 600, 9) == []
+    assert await store.ledger.leave(5_000, 600, 9) == [BlobName("", A)]
+    assert await store.ledger.leave(5_000, 600, 9) == []
 
 
 async def test_removals_come_in_batches(store: Store):
     names = [sha256_of(b"%d" % n) for n in range(7)]
     await store.ledger.claim("", dict.fromkeys(names, 1), 0)
     for name in names:
-        await age_blob(store, "", name, 100)
+        await age_blob(store, "", name, 10_000)
     sizes = []
-    while left := await store.ledger.leave(50, 600, 3):
+    while left := await store.ledger.leave(5_000, 600, 3):
         sizes.append(len(left))
         await store.ledger.drop(left)
     assert sizes == [3, 3, 1]

@@ -12,7 +12,8 @@ import pytest
 from agentserve.client import RouterClient
 from agentserve.core.errors import BadScreenshot, StaleEpoch, UnknownBlob
 from agentserve.core.plans import Box
-from agentserve.core.sessions import ScreenRegion, ScreenshotRef, TurnRequest
+from agentserve.core.screenshots import ScreenRegion, ScreenshotRef
+from agentserve.core.sessions import TurnRequest
 from agentserve.vision.cells import as_pixels, as_png, identity, part
 from agentserve.vision.patches import make_regions
 

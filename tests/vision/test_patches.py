@@ -14,7 +14,7 @@ from PIL import Image
 from agentserve.core.errors import BadScreenshot
 from agentserve.core.plans import Box
 from agentserve.core.screens import Size, screen_space
-from agentserve.core.sessions import MAX_REGIONS
+from agentserve.core.screenshots import MAX_REGIONS
 from agentserve.vision.cells import as_png, identity, part
 from agentserve.vision.patches import (
     Region,

@@ -9,12 +9,11 @@ from agentserve.core.actions import Click
 from agentserve.core.model import Wire
 from agentserve.core.plans import Box
 from agentserve.core.screens import Size, screen_space
+from agentserve.core.screenshots import ScreenRegion, ScreenshotRef
 from agentserve.core.sessions import (
     CallUsage,
     Outcome,
     Pin,
-    ScreenRegion,
-    ScreenshotRef,
     Session,
     SessionCreate,
     SessionStatus,

@@ -11,7 +11,8 @@ from starlette.datastructures import UploadFile
 
 from agentserve.core.errors import BadScreenshot, InvalidRequest
 from agentserve.core.pruning import Compression
-from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
+from agentserve.core.screenshots import ScreenshotRef
+from agentserve.core.sessions import Outcome, TurnPage, TurnRequest, TurnResult
 from agentserve.router.api.deps import Cursor, Parts, TenantId, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.asking import TurnAsk

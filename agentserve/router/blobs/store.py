@@ -23,14 +23,14 @@ LEFT_AGAIN_S = 600.0
 """A removal that has not ended by then was a lost router's."""
 LEAVING_PATIENCE_S = 5.0
 _LEAVING_PAUSE_S = 0.05
-_MAX_FRESH = 200_000
+_MAX_FRESH = 50_000
 
 
 class BlobStore:
     """Every ``sha256`` must be 64 hex digits already. A tenant's blobs are unknown to all others.
 
     A blob is used by whoever puts, reads, names or finds it, and may be removed once it was not for
-    the time to live. Uses are written to the ledger once an hour.
+    the time to live. Uses are written to the ledger twice an hour.
     """
 
     def __init__(

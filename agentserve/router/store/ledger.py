@@ -45,8 +45,8 @@ class BlobLedger(Protocol):
         ...
 
     async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
-        """The sizes of those that are booked, which are used now. One that is being removed is
-        none of them."""
+        """The sizes of those that are booked, which are used now: to config.BLOB_USE_EVERY_S. One
+        that is being removed is none of them."""
         ...
 
     async def used(self, tenant: str) -> int:

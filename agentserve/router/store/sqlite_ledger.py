@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 import aiosqlite
 
+from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.plans import Sha256
 from agentserve.router.store.ledger import BlobLeaving, BlobName, Claim
 
@@ -51,15 +52,18 @@ class SqliteLedger:
         return Claim(True, used, needed)
 
     async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
-        async with self._transaction() as db:
-            rows = await db.execute_fetchall(
-                "SELECT sha256, size FROM blobs WHERE tenant = ? AND leaving_at IS NULL"
-                f" AND sha256 IN ({_marks(names)})",
-                (tenant, *names),
-            )
-            found = dict(rows)
-            await db.executemany(_USE, [(time.time(), tenant, sha256) for sha256 in found])
-        return found
+        known = (
+            "SELECT sha256, size, used_at FROM blobs WHERE tenant = ? AND leaving_at IS NULL"
+            f" AND sha256 IN ({_marks(names)})"
+        )
+        rows = await self._rows(known, tenant, *names)
+        at = time.time()
+        if any(used_at < at - BLOB_USE_EVERY_S for _, _, used_at in rows):
+            async with self._transaction() as db:
+                # once more: what has begun to leave since is lost
+                rows = list(await db.execute_fetchall(known, (tenant, *names)))
+                await db.executemany(_USE, [(at, tenant, sha256) for sha256, _, _ in rows])
+        return {sha256: size for sha256, size, _ in rows}
 
     async def used(self, tenant: str) -> int:
         return sum(row[0] for row in await self._rows(_BYTES, tenant))
