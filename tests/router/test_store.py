@@ -311,6 +311,8 @@ async def test_workers_are_added_once(store):
     assert await store.remove_worker("http://b:1")
     assert not await store.remove_worker("http://b:1")
     assert await store.added_workers() == ["http://a:1"]
+
+
 async def test_a_write_that_is_cancelled_at_any_moment_leaves_the_store_usable(store):
     await store.create(record(), [])
     for steps in range(30):

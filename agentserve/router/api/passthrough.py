@@ -81,16 +81,10 @@ async def forward(
         if request.method == "POST":
             patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
             waiting = place.enter_context(parts.admission.requests.enter(tenant))
-<<<<<<< HEAD
-            await while_client_waits(request.receive, waiting.ready(patience))
-        worker = await parts.passing.choose(tenant, name, body)
-        sent = salted(body, cache_salt(tenant)) if request.method == "POST" else body
-=======
             if waiting.waited:
                 await while_client_waits(request.receive, waiting.ready(patience))
-        name = session_name(request.headers, body)
-        worker = await parts.passing.choose(name, body)
->>>>>>> n7-admit
+        worker = await parts.passing.choose(tenant, name, body)
+        sent = salted(body, cache_salt(tenant)) if request.method == "POST" else body
         try:
             response = await _send(parts, worker, request, sent, deadline)
         except WorkerLost as error:
