@@ -6,9 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
+from agentserve.core.bulk import BulkRelease, BulkReleased
 from agentserve.core.sessions import (
-    BulkRelease,
-    BulkReleased,
     Session,
     SessionCreate,
     SessionPage,
