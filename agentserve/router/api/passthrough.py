@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
+from agentserve.router.forwarding import Forwarded
 from agentserve.router.naming import session_name
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
@@ -115,10 +116,10 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
 
 async def _begun(
     stack: AsyncExitStack,
-    forwarded: AbstractAsyncContextManager[httpx.Response],
+    forwarded: AbstractAsyncContextManager[Forwarded],
     registry: WorkerRegistry,
     worker: Worker,
-) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
+) -> tuple[Forwarded, bytes, AsyncIterator[bytes]]:
     """The response, entered into ``stack``, with its first bytes and what follows them."""
     answer = await stack.enter_async_context(forwarded)
     chunks = registry.chunks(worker, answer)
@@ -162,7 +163,7 @@ async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[
         yield chunk
 
 
-def _streams_events(answer: httpx.Response) -> bool:
+def _streams_events(answer: Forwarded) -> bool:
     """Whether the body is a stream of events that can be read as it is."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == "text/event-stream" and "content-encoding" not in answer.headers
