@@ -37,7 +37,8 @@ class Passing:
         """
         if session_id is None:
             return await self._pick("", body, lost)
-        if await self._store.get(session_id) is not None:
+        # a REST session's id has no colon, a name that was made here has one
+        if ":" not in session_id and await self._store.get(session_id) is not None:
             record = await self._sessions.open(session_id)
             _, worker = await self._sessions.pins.place(record, lost)
             return worker

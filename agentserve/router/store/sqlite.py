@@ -12,7 +12,6 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -34,8 +33,10 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.migrations import migrate
+from agentserve.router.store.sqlite_changes import copy_turns, insert_events
 from agentserve.vision.layouts import LayoutLearner
 
+_KEPT_PASS_PINS = 10_000
 _OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
 
 
@@ -46,6 +47,8 @@ class SqliteStore:
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
+        self._pass_pins: dict[str, PassPin] = {}
+        """Of the table, those used lately: no other process writes to the file."""
 
     @classmethod
     async def open(cls, path: Path) -> Self:
@@ -89,7 +92,7 @@ class SqliteStore:
         session = record.session
         async with self._transaction() as db:
             if parent is not None:
-                await _copy_turns(db, parent, session.id)
+                await copy_turns(db, parent, session.id)
             cursor = await db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
                 " held_tokens, last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?)"
@@ -98,7 +101,7 @@ class SqliteStore:
             )
             if not cursor.rowcount:
                 raise VersionConflict(session.id)
-            await _insert_events(db, session.id, 0, events)
+            await insert_events(db, session.id, 0, events)
 
     async def get(self, session_id: str) -> SessionRecord | None:
         rows = await self._rows("SELECT record, version FROM sessions WHERE id = ?", session_id)
@@ -128,7 +131,7 @@ class SqliteStore:
             row = next(iter(rows), None)
             if row is None:
                 raise VersionConflict(session.id)
-            await _insert_events(db, session.id, row[0] - len(events), events)
+            await insert_events(db, session.id, row[0] - len(events), events)
             if turn is not None:
                 await db.execute(
                     "INSERT INTO turns (session_id, epoch, key, result, pieces)"
@@ -256,11 +259,15 @@ class SqliteStore:
         )
 
     async def pass_pin(self, session_id: str) -> PassPin | None:
+        if (kept := self._pass_pins.get(session_id)) is not None:
+            return kept
         rows = await self._rows(
             "SELECT pin, used_at FROM pass_pins WHERE session_id = ?", session_id
         )
         for pin, used_at in rows:
-            return PassPin(session_id, Pin.model_validate_json(pin), used_at)
+            found = PassPin(session_id, Pin.model_validate_json(pin), used_at)
+            # what was put while we were reading is newer
+            return self._pass_pins.setdefault(session_id, found)
         return None
 
     async def put_pass_pin(self, pin: PassPin) -> None:
@@ -269,8 +276,12 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO pass_pins (session_id, pin, used_at) VALUES (?, ?, ?)",
                 (pin.session_id, pin.pin.model_dump_json(), pin.used_at),
             )
+        if len(self._pass_pins) >= _KEPT_PASS_PINS:
+            self._pass_pins.clear()
+        self._pass_pins[pin.session_id] = pin
 
     async def drop_pass_pins(self, used_before: float) -> int:
+        self._pass_pins.clear()
         async with self._transaction() as db:
             cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
             return cursor.rowcount
@@ -360,37 +371,3 @@ def _records(rows: Iterable) -> list[SessionRecord]:
         SessionRecord.model_validate_json(row[0]).model_copy(update={"version": row[1]})
         for row in rows
     ]
-
-
-async def _copy_turns(db: aiosqlite.Connection, parent: SessionRecord, session_id: str) -> None:
-    of = parent.session.id
-    rows = await db.execute_fetchall("SELECT version FROM sessions WHERE id = ?", (of,))
-    if [row[0] for row in rows] != [parent.version]:
-        raise VersionConflict(of)
-    await db.execute(
-        "INSERT INTO turns (session_id, epoch, key, result, pieces)"
-        " SELECT ?, epoch, key, json_set(result, '$.session_id', ?), pieces"
-        " FROM turns WHERE session_id = ?",
-        (session_id, session_id, of),
-    )
-    await db.execute(
-        "UPDATE held SET record = json_set(record, '$.forked', json('true')) WHERE session_id = ?",
-        (of,),
-    )
-    await db.execute(
-        "INSERT INTO held (session_id, record) SELECT ?, record FROM held WHERE session_id = ?",
-        (session_id, of),
-    )
-
-
-async def _insert_events(
-    db: aiosqlite.Connection, session_id: str, last_seq: int, events: Sequence[EventDraft]
-) -> None:
-    at = datetime.now(UTC).isoformat()
-    await db.executemany(
-        "INSERT INTO events (session_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?)",
-        [
-            (session_id, seq, event.type.value, at, json.dumps(event.data))
-            for seq, event in enumerate(events, start=last_seq + 1)
-        ],
-    )
