@@ -120,6 +120,8 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
             ),
             (b"x-agentserve-worker", worker.id.encode()),
         ]
+        if answer.headers.get("content-length") == str(len(first)):
+            response.whole = first
         response.held = stack.pop_all()
         return response
 
@@ -162,9 +164,17 @@ class _Relayed(StreamingResponse):
 
     held: AsyncExitStack
 
+    whole: bytes | None = None
+    """The body when it is all there already: then nobody need watch whether the client leaves."""
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.held:
-            await super().__call__(scope, receive, send)
+            if self.whole is None:
+                await super().__call__(scope, receive, send)
+                return
+            start = {"status": self.status_code, "headers": self.raw_headers}
+            await send({"type": "http.response.start", **start})
+            await send({"type": "http.response.body", "body": self.whole})
 
 
 async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
