@@ -15,6 +15,7 @@ from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import Unavailable
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
+from agentserve.router.memory import keep_freed_memory
 
 KEEP_ALIVE_S = 75
 """How long an idle connection stays open: longer than clients and proxies usually keep theirs, so
@@ -67,6 +68,7 @@ def run_router(
             f"cannot listen on {host}:{port}: {error.strerror}", hint="choose another --port"
         ) from error
     with listener:
+        keep_freed_memory()
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener))
 
