@@ -1,7 +1,7 @@
 """The client of the pass-through: requests go to a worker as they are, answers come as they are.
 
-aiohttp and not httpx, which serves everything else: a request of half a megabyte takes it a fraction
-of the CPU. Only this module sees its errors.
+aiohttp and not httpx, which serves everything else: it takes a third of the CPU. Only this module
+sees its errors.
 """
 
 from __future__ import annotations

@@ -55,12 +55,15 @@ class FakeWorker:
         plugin: bool = True,
         image_pad_id: int = 151_655,
         tokenizer: str = "{}",
+        port: int = 0,
     ) -> None:
         self.answers = deque(answers)
         self.faults: deque[Fault] = deque()
         self.requests: list[dict[str, Any]] = []
         self.aborted: list[dict[str, Any]] = []
         self.delay_s = 0.0
+        self.pace_s = 0.0
+        """Time between two chunks of a streamed answer."""
         self.starting = False
         """While True, ``/health`` answers 503."""
         self.boot_id = ""
@@ -74,7 +77,7 @@ class FakeWorker:
         self._image_pad_id = image_pad_id
         self._tokenizer = tokenizer
         self._cache: set[tuple[int, ...]] = set()
-        self._server = LoopbackServer(self._app(), lifespan=False)
+        self._server = LoopbackServer(self._app(), port=port, lifespan=False)
 
     @property
     def url(self) -> str:
@@ -240,6 +243,7 @@ class FakeWorker:
                     await asyncio.sleep(0.05)  # the chunk before leaves first
                     await self._die()
                 yield f"data: {json.dumps(part)}\n\n".encode()
+                await asyncio.sleep(self.pace_s)
             yield b"data: [DONE]\n\n"
 
         return StreamingResponse(chunks(), media_type="text/event-stream")
