@@ -7,10 +7,10 @@ asking again gives the stored answer, or joins the turn that still runs.
 from __future__ import annotations
 
 import asyncio
-import time
 import weakref
 from dataclasses import dataclass
 
+from agentserve.core.blobs import sha256_of
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import (
     AgentServeError,
@@ -27,6 +27,7 @@ from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, host_turn, turn_key
 from agentserve.router.blobs import BlobStore
+from agentserve.router.clock import Clock
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
@@ -60,21 +61,6 @@ class _Running:
     task: asyncio.Task[TurnResult]
     closed: bool = False
     """The session was released or deleted: the turn is cancelled."""
-
-
-class _Clock:
-    """Milliseconds of a turn, by phase."""
-
-    def __init__(self) -> None:
-        self._start = self._lap = time.perf_counter()
-
-    def lap(self) -> float:
-        """Milliseconds since the last lap."""
-        before, self._lap = self._lap, time.perf_counter()
-        return (self._lap - before) * 1000
-
-    def total(self) -> float:
-        return (time.perf_counter() - self._start) * 1000
 
 
 class Turns:
@@ -145,7 +131,7 @@ class Turns:
     # admission
 
     async def _answer(self, session_id: str, ask: TurnAsk) -> TurnResult:
-        clock = _Clock()
+        clock = Clock()
         record = await self._sessions.open(session_id)
         async with self._decodes:
             shot = await asyncio.to_thread(
@@ -250,22 +236,24 @@ class Turns:
     # running
 
     async def _run(
-        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
+        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: Clock
     ) -> TurnResult:
+        blob = sha256_of(shot.model_image)
+        # planned meanwhile: a synced write takes as long as all that a plan needs
+        storing = asyncio.create_task(self._store_pictures(shot, blob))
+        plan_ms = clock.lap()
         try:
-            blob = await self._blobs.put(shot.model_image)
-            if blob != shot.sha256:
-                await self._blobs.put(shot.data)
-            plan_ms = clock.lap()
             attempts = 0
             lost: set[str] = set()
             failed: set[str] = set()
             while True:
                 attempts += 1
                 record, worker = await self._sessions.pins.place(record, frozenset(lost))
-                planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
+                queued_ms = clock.lap()
+                planned = await self._planner.plan(record, ask, blob, shot, worker)
+                await storing
+                plan_ms += clock.lap()
                 try:
-                    queued_ms = clock.lap()
                     with self._registry.busy(worker.id):
                         answer = await self._hosts.turn(
                             host_turn(record, ask, planned.plan, worker, self._config)
@@ -289,12 +277,20 @@ class Turns:
             turn = TurnRecord(result.epoch, key, result, answer.pieces, held)
             await self._complete(record, turn, after)
         except BaseException as error:  # cancellation included (release, shutdown)
+            storing.cancel()
+            await asyncio.gather(storing, return_exceptions=True)
             # the session must not stay running
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
         await self._planner.learn(planned, answer.pieces, worker)
         return result
+
+    async def _store_pictures(self, shot: Screenshot, blob: str) -> None:
+        """The screenshot and its model image, which is ``blob``. Raises StorageFailed."""
+        await self._blobs.put(shot.model_image)
+        if blob != shot.sha256:
+            await self._blobs.put(shot.data)
 
     async def _retry(
         self, record: SessionRecord, worker: Worker, error: AgentServeError, lost: set[str]

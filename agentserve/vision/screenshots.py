@@ -11,6 +11,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from agentserve.core.blobs import sha256_of
@@ -44,11 +45,12 @@ _RESHAPING = (
     "xmp",
     "XML:com.adobe.xmp",
 )
+_PNG = b"\x89PNG\r\n"
 _PNG_DEPTH = 24
 """Offset of the bits per sample in a PNG file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Screenshot:
     """An accepted screenshot."""
 
@@ -60,6 +62,17 @@ class Screenshot:
     model_image: bytes
     """8-bit RGB without transparency, of exactly ``space.model``: ``data`` itself when it is that
     already, else a PNG made from it."""
+    decoded: Image.Image
+    """The model image, decoded."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every decoder makes the same pixels of the model image."""
+        return self.model_image.startswith(_PNG)
+
+    def pixels(self) -> np.ndarray:
+        """Of the model image: uint8 [height, width, 3]."""
+        return np.asarray(self.decoded)
 
 
 def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
@@ -81,13 +94,20 @@ def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Scree
             ImageOps.exif_transpose(image, in_place=True)  # decodes it, too
             size = _accepted_size(image, space)
             as_it_is = size == space.model and _is_plain(image, data)
-            model_image = data if as_it_is else _as_rgb_png(image, space.model)
+            decoded = image if as_it_is else _as_rgb(image, space.model)
+            model_image = data if as_it_is else _as_png(decoded)
     except (*_HOSTILE, *_BOMB) as error:
         raise BadScreenshot(
             f"the screenshot's {image.format} data is damaged or cut off: {error}",
             hint="send the whole file, as a browser or Pillow writes it",
         ) from error
-    return Screenshot(data=data, sha256=sha256_of(data), size=size, model_image=model_image)
+    return Screenshot(
+        data=data,
+        sha256=sha256_of(data),
+        size=size,
+        model_image=model_image,
+        decoded=decoded,
+    )
 
 
 def _read_header(data: bytes) -> Image.Image:
@@ -144,7 +164,7 @@ def _is_plain(image: Image.Image, data: bytes) -> bool:
     )
 
 
-def _as_rgb_png(image: Image.Image, size: Size) -> bytes:
+def _as_rgb(image: Image.Image, size: Size) -> Image.Image:
     """The picture on a white page, resized. A colour profile is dropped without being applied."""
     if image.mode.startswith("I"):
         image = _from_16_bits(image)
@@ -153,6 +173,10 @@ def _as_rgb_png(image: Image.Image, size: Size) -> bytes:
     page.paste(layer, mask=layer)
     if page.size != (size.width, size.height):
         page = page.resize((size.width, size.height), Image.Resampling.LANCZOS)
+    return page
+
+
+def _as_png(page: Image.Image) -> bytes:
     out = io.BytesIO()
     # Level 1: a third of the default's time for a few percent more bytes that stay on this machine.
     page.save(out, "PNG", compress_level=1)
