@@ -89,7 +89,7 @@ def _tell(report: RouterReport) -> None:
     table = Table(title="a session's turn: the router's own work")
     table.add_column("policy")
     table.add_column("screenshot")
-    for name in ("p50", "p99", "first\nturns", "decode,\nstore", "compare,\nplan", "upload"):
+    for name in ("p50", "p99", "first\nturns", "decode,\nstore, plan", "place", "upload"):
         table.add_column(name, justify="right")
     for one in report.turns:
         times = (one.own, one.own_p99, one.own_first, one.plan, one.queue)

@@ -59,9 +59,9 @@ class TurnFigures(Wire):
     own_first: float
     """Of the sessions' first turns alone: the whole screen is sent."""
     plan: float
-    """Of it: decoding and storing the screenshot."""
+    """Of it: decoding and storing the screenshot, comparing screens, planning the prompt."""
     queue: float
-    """Of it: choosing the worker, comparing screens, planning the prompt."""
+    """Of it: choosing the worker."""
     upload: float | None
     """Of the blob, before the turn and not part of it."""
 

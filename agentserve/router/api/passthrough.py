@@ -15,8 +15,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-import httpx
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
@@ -94,13 +94,14 @@ class _Route(APIRoute):
 async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> Response:
     """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
     ClientDisconnect before."""
-    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    query = request.scope["query_string"].decode("latin-1")
+    target = request.scope["path"] + (f"?{query}" if query else "")
     headers = [
         (name, value)
         for name, value in _end_to_end(request.headers.raw)
         if name.lower() not in (b"host", b"content-length")
     ]
-    headers.append((b"host", httpx.URL(worker.url).netloc))
+    headers.append((b"host", urlsplit(worker.url).netloc.encode()))
     headers.append((b"content-length", str(len(body)).encode()))
     async with AsyncExitStack() as stack:
         stack.enter_context(parts.registry.busy(worker.id))
