@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 
 from agentserve.core.config import MIB
@@ -24,3 +25,10 @@ def keep_freed_memory() -> None:
         if mallopt is not None:
             mallopt(_TRIM_THRESHOLD, _KEPT)
             mallopt(_MMAP_THRESHOLD, _MAPPED)
+
+
+def spare_what_is_loaded() -> None:
+    """Leave what is there now out of garbage collections: modules, routes and models, which stay.
+    Call it when all is started."""
+    gc.collect()
+    gc.freeze()

@@ -15,7 +15,7 @@ from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import Unavailable
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
-from agentserve.router.memory import keep_freed_memory
+from agentserve.router.memory import keep_freed_memory, spare_what_is_loaded
 
 KEEP_ALIVE_S = 75
 """How long an idle connection stays open: longer than clients and proxies usually keep theirs, so
@@ -86,4 +86,5 @@ async def _serve(app: FastAPI, listener: socket.socket) -> None:
         )
     )
     async with app.router.lifespan_context(app):
+        spare_what_is_loaded()
         await server.serve(sockets=[listener])
