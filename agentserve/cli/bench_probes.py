@@ -96,7 +96,9 @@ def _row(router: ProbeFigures) -> dict[str, str]:
             f"asked again: {'stored answer' if turn.replayed else 'run again'}"
         ),
         "body that reaches the worker": (
-            "the same bytes" if kept.identical else f"lost: {', '.join(kept.lost_fields) or '-'}"
+            "the same bytes"
+            if kept.identical
+            else f"written anew; lost: {', '.join(kept.lost_fields) or 'none'}"
         ),
         "headers lost": ", ".join(kept.lost_headers) or "none",
         f"same text, other screenshot: of {router.pictures.trials} taken for cached": (
