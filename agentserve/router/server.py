@@ -18,6 +18,7 @@ from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import InvalidRequest, Unavailable
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
+from agentserve.router.memory import keep_freed_memory, spare_what_is_loaded
 
 KEEP_ALIVE_S = 75
 """How long an idle connection stays open: longer than clients and proxies usually keep theirs, so
@@ -92,6 +93,7 @@ def run_router(
             f"cannot listen on {host}:{port}: {error.strerror}", hint="choose another --port"
         ) from error
     with listener:
+        keep_freed_memory()
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener, tls))
 
@@ -111,4 +113,5 @@ async def _serve(app: FastAPI, listener: socket.socket, tls: Tls | None) -> None
         )
     )
     async with app.router.lifespan_context(app):
+        spare_what_is_loaded()
         await server.serve(sockets=[listener])

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 
+from agentserve.core.blobs import sha256_of
 from agentserve.core.config import RouterConfig
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
@@ -316,11 +317,14 @@ class Turns:
     ) -> TurnResult:
         running = RunningTurn(router=self._router, key=turn.key)
         record = record.model_copy(update={"running": running})
+        storing: asyncio.Task[list[str]] | None = None
         try:
             record = await self._start(turn, record, shot, ask.request_id)
             clock.wait_ms = clock.lap()
+            blob = sha256_of(shot.model_image)
             pictures = dict.fromkeys((shot.model_image, shot.data))  # one, when they are the same
-            blob, *_ = await self._blobs.put(record.tenant, *pictures)
+            # planned meanwhile: a synced write takes as long as all that a plan needs
+            storing = asyncio.create_task(self._blobs.put(record.tenant, *pictures))
             plan_ms = clock.decode_ms + clock.lap()
             attempts = 0
             lost: set[str] = set()
@@ -328,11 +332,13 @@ class Turns:
             while True:
                 attempts += 1
                 record, worker = await self._sessions.pins.place(record, frozenset(lost))
-                planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
+                queued_ms = clock.wait_ms + clock.lap()
+                planned = await self._planner.plan(record, ask, blob, shot, worker)
+                await storing
+                plan_ms += clock.lap()
                 turn.check()
                 turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
                 try:
-                    queued_ms = clock.wait_ms + clock.lap()
                     plan, left = planned.plan, turn.deadline.remaining()
                     asked = host_turn(record, ask, plan, worker, left, self._config.max_turn_tokens)
                     async with self._planner.pictures(record, [*plan.prior, *plan.screen]):
@@ -358,12 +364,19 @@ class Turns:
             stored = TurnRecord(result.epoch, turn.key, result, answer.pieces, held)
             await self._log.complete(record, stored, after)
         except BaseException as error:  # cancellation included (release, shutdown)
-            # the session must not stay running
-            await to_its_end(self._log.fail(record, error))
+            await to_its_end(self._undo(record, error, storing))
             raise
         self._metrics.turn_completed(result)
         await self._planner.learn(planned, answer.pieces, worker)
         return result
+
+    async def _undo(
+        self, record: SessionRecord, error: BaseException, storing: asyncio.Task[list[str]] | None
+    ) -> None:
+        """The session must not stay running."""
+        if storing is not None:
+            await end([storing])
+        await self._log.fail(record, error)
 
     async def _retry(
         self, record: SessionRecord, worker: Worker, error: AgentServeError, lost: set[str]
