@@ -35,6 +35,9 @@ def test_the_router_follows_the_environment(monkeypatch):
         (RouterConfig, "hosts", 0),
         (RouterConfig, "host_threads", 0),
         (RouterConfig, "turn_timeout_s", 0),
+        (RouterConfig, "max_running_turns", 17),
+        (RouterConfig, "max_running_requests", 0),
+        (RouterConfig, "max_queued_per_tenant", -1),
         (RouterConfig, "max_turn_tokens", 0),
         (RouterConfig, "health_interval_s", 0),
         (RouterConfig, "health_failures", 0),
@@ -48,3 +51,8 @@ def test_the_router_follows_the_environment(monkeypatch):
 def test_values_out_of_range_are_named(config, field, value):
     with pytest.raises(InvalidRequest, match=f"{field} must be between .* got {value}"):
         config(**{field: value})
+
+
+def test_as_many_turns_run_as_the_hosts_have_threads_for():
+    assert RouterConfig(hosts=2, host_threads=3).running_turns == 6
+    assert RouterConfig(hosts=2, host_threads=3, max_running_turns=5).running_turns == 5

@@ -105,7 +105,9 @@ class TurnStream:
             while True:
                 number += 1
                 last = kind is TurnEventType.COMPLETED
-                if last or number > self._seen:
+                if last:
+                    number = max(number, self._seen + 1)
+                if number > self._seen:
                     yield self._event(number, kind, json.dumps(data))
                 if last:
                     return

@@ -91,8 +91,7 @@ async def test_a_turn_that_waits_is_shown_as_running_and_told(narrow: Rig):
     assert result.timings.queue_ms >= 100
     assert result.timings.total_ms >= result.timings.queue_ms + result.timings.program_ms
     assert await told(narrow, session) == ["turn.queued", "turn.started", "turn.completed"]
-    after = await narrow.client.turn(session.id, BLUE, epoch=1)
-    assert after.timings.queue_ms < 100
+    await narrow.client.turn(session.id, BLUE, epoch=1)
     assert (await told(narrow, session))[3:] == ["turn.started", "turn.completed"]
     assert in_admission(narrow) == (0, 0)
 
