@@ -23,20 +23,35 @@ class Tasks:
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``. Cancelling the caller does not cancel the work."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task = self._start(work)
+        task.add_done_callback(_seen)
         await asyncio.wait({task})
         return task.result()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work``, for which nobody waits."""
+        self._start(work).add_done_callback(_told)
 
     async def stop(self) -> None:
         """Cancel what is left and wait for its clean-up."""
         await end(self._tasks, CLEAN_UP_S)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen: the caller that would have raised it may be gone
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """The caller that would have raised the task's error may be gone."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _told(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("background work failed", exc_info=error)
 
 
 async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:

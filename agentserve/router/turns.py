@@ -283,7 +283,8 @@ class Turns:
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
-        await self._planner.learn(planned, answer.pieces, worker)
+        # what is learned of a surface is written meanwhile: the client need not wait for it
+        self._tasks.start(self._planner.learn(planned, answer.pieces, worker))
         return result
 
     async def _store_pictures(self, shot: Screenshot, blob: str) -> None:
