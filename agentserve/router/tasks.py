@@ -29,20 +29,35 @@ class Tasks:
         return task.result()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """The task of ``work``, which nobody need wait for."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+        """The task of ``work``. Who has it sees to its error."""
+        task = self._start(work)
+        task.add_done_callback(_seen)
         return task
+
+    def detach(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work``, for which nobody waits. An error is logged."""
+        self._start(work).add_done_callback(_told)
 
     async def stop(self) -> None:
         """Cancel what is left and wait for its clean-up."""
         await end(self._tasks, CLEAN_UP_S)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen: the caller that would have raised it may be gone
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """The caller that would have raised the task's error may be gone."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _told(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("background work failed", exc_info=error)
 
 
 async def to_its_end(work: Coroutine[Any, Any, None], patience_s: float = CLEAN_UP_S) -> None:

@@ -176,7 +176,7 @@ class Turns:
 
     def _end(self, turn: AskedTurn, why: AgentServeError) -> None:
         turn.ended = why
-        self._tasks.start(end([turn.task]))
+        self._tasks.detach(end([turn.task]))
 
     async def _find(
         self, session_id: str, ask: TurnAsk, deadline: Deadline
@@ -367,7 +367,8 @@ class Turns:
             await to_its_end(self._undo(record, error, storing))
             raise
         self._metrics.turn_completed(result)
-        await self._planner.learn(planned, answer.pieces, worker)
+        # what is learned of a surface is written meanwhile: the client need not wait for it
+        self._tasks.detach(self._planner.learn(planned, answer.pieces, worker))
         return result
 
     async def _undo(

@@ -140,6 +140,8 @@ async def test_a_restarted_server_has_what_was_acknowledged(own_server, caplog):
         heard = asyncio.create_task(anext(changes))
         await store.create(record(), [STARTED])
         written = await store.update(await store.get("s_1"), [STARTED], turn(0, 1, 2))
+        async with Redis.from_url(own_server.url) as admin:
+            await _subscribed(admin, 1)
         own_server.kill()
         with pytest.raises(StorageFailed, match="cannot be reached") as failed:
             await store.get("s_1")
