@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -20,14 +21,16 @@ from agentserve.router.discovery import (
 from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
+from agentserve.router.lag import watch_lag
 from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
-from agentserve.router.store import RedisStore, SqliteStore, Store
+from agentserve.router.store import MeasuredStore, RedisStore, SqliteStore, Store
 from agentserve.router.surfaces import Surfaces
+from agentserve.router.tasks import end
 from agentserve.router.turns import Turns
 from agentserve.router.workers import WorkerRegistry
 
@@ -63,7 +66,8 @@ async def running_services(
             hint="choose another --data",
         ) from error
     with _owned(config.data):
-        store = await open_store(config)
+        opened = await open_store(config)
+        store = MeasuredStore(opened, metrics.store_seconds, metrics.store_failures)
         try:
             events = EventLog(store)
             blobs = BlobStore(config.blobs or config.data / "blobs")
@@ -96,6 +100,7 @@ async def running_services(
             await hosts.start()
             await reaper.start()
             await drains.open()
+            lag = asyncio.create_task(watch_lag(metrics.loop_lag))
             try:
                 yield Services(
                     config=config,
@@ -112,6 +117,7 @@ async def running_services(
                     metrics=metrics,
                 )
             finally:
+                await end([lag])
                 await drains.close()
                 await turns.stop()
                 await reaper.stop()

@@ -30,6 +30,7 @@ from agentserve.router.blobs import BlobStore
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
+from agentserve.router.phases import phase
 from agentserve.router.planning import Planner
 from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions, now
@@ -147,20 +148,22 @@ class Turns:
     async def _answer(self, session_id: str, ask: TurnAsk) -> TurnResult:
         clock = _Clock()
         record = await self._sessions.open(session_id)
-        async with self._decodes:
-            shot = await asyncio.to_thread(
-                open_screenshot,
-                ask.screenshot,
-                record.session.space,
-                max_bytes=self._config.max_screenshot_bytes,
-            )
+        with phase(self._metrics, "decode"):
+            async with self._decodes:
+                shot = await asyncio.to_thread(
+                    open_screenshot,
+                    ask.screenshot,
+                    record.session.space,
+                    max_bytes=self._config.max_screenshot_bytes,
+                )
         admitted = await self._admit(session_id, ask, shot)
         if isinstance(admitted, TurnResult):
             self._metrics.turns.labels("replayed").inc()
             return admitted
         running = self._running[session_id]
         try:
-            return await self._run(admitted, ask, shot, running.key, clock)
+            with self._metrics.running_turns.track_inprogress():
+                return await self._run(admitted, ask, shot, running.key, clock)
         except asyncio.CancelledError:
             if not running.closed:
                 raise
@@ -253,20 +256,22 @@ class Turns:
         self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
     ) -> TurnResult:
         try:
-            blob = await self._blobs.put(shot.model_image)
-            if blob != shot.sha256:
-                await self._blobs.put(shot.data)
+            with phase(self._metrics, "store"):
+                blob = await self._blobs.put(shot.model_image)
+                if blob != shot.sha256:
+                    await self._blobs.put(shot.data)
             plan_ms = clock.lap()
             attempts = 0
             lost: set[str] = set()
             failed: set[str] = set()
             while True:
                 attempts += 1
-                record, worker = await self._sessions.pins.place(record, frozenset(lost))
-                planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
+                with phase(self._metrics, "plan"):
+                    record, worker = await self._sessions.pins.place(record, frozenset(lost))
+                    planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
                 try:
                     queued_ms = clock.lap()
-                    with self._registry.busy(worker.id):
+                    with self._registry.busy(worker.id), phase(self._metrics, "program"):
                         answer = await self._hosts.turn(
                             host_turn(record, ask, planned.plan, worker, self._config)
                         )
@@ -287,7 +292,8 @@ class Turns:
                 record, shot, planned.plan, answer, after, worker, timings, attempts
             )
             turn = TurnRecord(result.epoch, key, result, answer.pieces, held)
-            await self._complete(record, turn, after)
+            with phase(self._metrics, "store"):
+                await self._complete(record, turn, after)
         except BaseException as error:  # cancellation included (release, shutdown)
             # the session must not stay running
             await self._fail(record, error)

@@ -26,6 +26,7 @@ from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.naming import session_name
+from agentserve.router.passage import Passage
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
@@ -67,20 +68,31 @@ async def forward(
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
     body = await request.body()
+    passage = Passage(parts.metrics)
+    try:
+        return await _forward(parts, request, body, passage)
+    except BaseException as error:  # leaving and cancellation included
+        passage.end(error)
+        raise
+
+
+async def _forward(parts: Services, request: Request, body: bytes, passage: Passage) -> Response:
     name = session_name(request.headers, body)
     worker = await parts.passing.choose(name, body)
     try:
-        return await _send(parts, worker, request, body)
+        return await _send(parts, worker, request, body, passage)
     except WorkerLost as error:
         await parts.registry.check(worker.id)
         try:
             other = await parts.passing.choose(name, body, frozenset({worker.id}))
         except NoWorker:
             raise error from None
-        return await _send(parts, other, request, body)
+        return await _send(parts, other, request, body, passage)
 
 
-async def _send(parts: Services, worker: Worker, request: Request, body: bytes) -> Response:
+async def _send(
+    parts: Services, worker: Worker, request: Request, body: bytes, passage: Passage
+) -> Response:
     """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
     ClientDisconnect before."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -97,10 +109,11 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
         # The stack is ours: however the wait ends, the worker's response is closed.
         begun = _begun(stack, forwarded, parts.registry, worker)
         answer, first, chunks = await _while_client_waits(request, begun)
+        passage.begun(answer.status_code)
         body_parts = _chained(first, chunks)
         if _streams_events(answer):
-            body_parts = _whole_events(body_parts, parts.registry, worker, request)
-        response = _Relayed(body_parts, status_code=answer.status_code)
+            body_parts = _whole_events(body_parts, parts.registry, worker, request, passage)
+        response = _Relayed(passage.all_of(body_parts), status_code=answer.status_code)
         response.raw_headers = [
             *(
                 (name.lower(), value)
@@ -110,6 +123,7 @@ async def _send(parts: Services, worker: Worker, request: Request, body: bytes) 
             (b"x-agentserve-worker", worker.id.encode()),
         ]
         response.held = stack.pop_all()
+        response.passage = passage
         return response
 
 
@@ -150,10 +164,16 @@ class _Relayed(StreamingResponse):
     """A response that lets go of the worker's when it ends, however it ends."""
 
     held: AsyncExitStack
+    passage: Passage
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.held:
-            await super().__call__(scope, receive, send)
+            try:
+                await super().__call__(scope, receive, send)
+            except BaseException as error:  # cancellation included
+                self.passage.end(error)
+                raise
+            self.passage.end()
 
 
 async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -169,7 +189,11 @@ def _streams_events(answer: httpx.Response) -> bool:
 
 
 async def _whole_events(
-    chunks: AsyncIterator[bytes], registry: WorkerRegistry, worker: Worker, request: Request
+    chunks: AsyncIterator[bytes],
+    registry: WorkerRegistry,
+    worker: Worker,
+    request: Request,
+    passage: Passage,
 ) -> AsyncIterator[bytes]:
     """The same bytes, cut between events, so that one of ours can follow when the worker dies."""
     rest = b""
@@ -181,6 +205,7 @@ async def _whole_events(
                 rest = rest[end:]
     except (WorkerLost, TurnTimeout) as error:
         log.warning("a stream of worker %s broke off: %s", worker.id, error)
+        passage.broke_off(error)
         await registry.check(worker.id)
         body = error.body(
             session_id=request.headers.get("x-session-id"), request_id=request.state.request_id

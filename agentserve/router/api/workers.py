@@ -9,7 +9,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from agentserve.core.workers import Drain, Worker, WorkerList
 from agentserve.router.api.deps import Parts, documented
-from agentserve.router.draining import Drains
+from agentserve.router.services import Services
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
 
@@ -58,9 +58,10 @@ async def drain_progress(worker_id: str, request: Request, parts: Parts) -> Resp
     worker = parts.drains.known(worker_id)
     if "text/event-stream" not in request.headers.get("accept", ""):
         return worker.drain
-    return EventSourceResponse(_stream(parts.drains, worker_id))
+    return EventSourceResponse(_stream(parts, worker_id))
 
 
-async def _stream(drains: Drains, worker_id: str) -> AsyncIterator[ServerSentEvent]:
-    async for drain in drains.follow(worker_id):
-        yield ServerSentEvent(event="drain", data=drain.model_dump_json())
+async def _stream(parts: Services, worker_id: str) -> AsyncIterator[ServerSentEvent]:
+    with parts.metrics.followers.track_inprogress():
+        async for drain in parts.drains.follow(worker_id):
+            yield ServerSentEvent(event="drain", data=drain.model_dump_json())

@@ -13,12 +13,14 @@ from agentserve.router.store.base import (
     VersionConflict,
     storage_failed,
 )
+from agentserve.router.store.measured import MeasuredStore
 from agentserve.router.store.redis import RedisStore
 from agentserve.router.store.sqlite import SqliteStore
 
 __all__ = [
     "EventDraft",
     "HeldRecord",
+    "MeasuredStore",
     "ModelBinding",
     "PassPin",
     "PinLoad",
