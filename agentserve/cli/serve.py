@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from agentserve.cli.console import err
-from agentserve.core.config import ROUTER_PORT, RouterConfig, store_url
+from agentserve.core.config import (
+    LOG_FORMATS,
+    LOG_LEVELS,
+    ROUTER_PORT,
+    LogConfig,
+    RouterConfig,
+    store_url,
+)
 from agentserve.core.errors import InvalidRequest
 
 _DEFAULT = RouterConfig()
@@ -66,6 +73,12 @@ def serve(
     max_turn_tokens: Annotated[
         int, typer.Option(help="Most tokens that one generation of a turn may add.")
     ] = _DEFAULT.max_turn_tokens,
+    log_format: Annotated[
+        str, typer.Option(help=f"Of the log on standard error: {' or '.join(LOG_FORMATS)}.")
+    ] = LogConfig.format,
+    log_level: Annotated[
+        str, typer.Option(help=f"The least of what is logged: {', '.join(LOG_LEVELS)}.")
+    ] = LogConfig.level,
 ) -> None:
     """Serve the session API over one or more workers."""
     from agentserve.router.server import run_router
@@ -89,6 +102,7 @@ def serve(
         max_body_bytes=max_body_bytes,
         turn_timeout_s=turn_timeout_s,
         max_turn_tokens=max_turn_tokens,
+        log=LogConfig(log_format, log_level),
     )
     if host not in ("127.0.0.1", "localhost", "::1"):
         err.print(

@@ -12,6 +12,8 @@ from agentserve.core.errors import InvalidRequest
 MIB = 1024 * 1024
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 STORE_SCHEMES = ("redis://", "rediss://", "unix://")
 KEEP_CONNECTION_S = 2.0
 """How long our HTTP clients keep an idle connection: well below the 5 s after which uvicorn, which
@@ -55,6 +57,30 @@ def worker_url(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class LogConfig:
+    """How a process logs; see core.logs."""
+
+    format: str = "text"
+    """``text`` or ``json``."""
+    level: str = "info"
+    """The least of what is logged."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("log format", self.format, LOG_FORMATS),
+            ("log level", self.level, LOG_LEVELS),
+        ):
+            if value not in known:
+                raise InvalidRequest(
+                    f"the {name} {value!r} is not known", hint=f"known: {', '.join(known)}"
+                )
+
+    def arguments(self) -> list[str]:
+        """The same on a command line."""
+        return ["--log-format", self.format, "--log-level", self.level]
+
+
+@dataclass(frozen=True)
 class RouterConfig:
     """Settings of ``agentserve serve``."""
 
@@ -86,6 +112,8 @@ class RouterConfig:
     """Failed checks in a row after which a worker is down."""
     worker_timeout_s: float = 600.0
     """Longest silence of a worker during a pass-through request."""
+    log: LogConfig = LogConfig()
+    """Of the router and its program hosts."""
 
     def __post_init__(self) -> None:
         for url in self.workers:

@@ -53,6 +53,8 @@ class HostTurn(Wire):
     """Most tokens one generation call may add."""
     compression: Compression = Compression()
     """How the worker chooses from the items of the plan that are to be thinned."""
+    worker_id: str | None = None
+    """For the host's log."""
 
 
 class HostWarming(Wire):
@@ -66,6 +68,8 @@ class HostWarming(Wire):
     worker_url: str
     tokenizer_sha256: str
     timeout_s: float
+    worker_id: str | None = None
+    """For the host's log."""
 
 
 class HostAnswer(Wire):

@@ -18,6 +18,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from agentserve.core.config import LOG_FORMATS, LOG_LEVELS, LogConfig
+from agentserve.core.logs import set_up_logs
+
 PARENT_CHECK_S = 0.5
 
 log = logging.getLogger("agentserve.lang.host")
@@ -76,13 +79,12 @@ def main() -> None:
     parser.add_argument("--blobs", type=Path, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--programs", type=Path, nargs="+", required=True)
+    parser.add_argument("--log-format", choices=LOG_FORMATS, default=LogConfig.format)
+    parser.add_argument("--log-level", choices=LOG_LEVELS, default=LogConfig.level)
     args = parser.parse_args()
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
-    )
+    set_up_logs(LogConfig(args.log_format, args.log_level))
     watch_parent()
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     sys.stdout = LogWriter(logging.getLogger("agentserve.program"))
 
     # Imported only now: the watch must not miss the parent's end, and the frontend comes first.

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from starlette.routing import Route
 
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.hosting import HostTurn, HostWarming
+from agentserve.core.logs import tell
 from agentserve.core.model import Wire
 from agentserve.lang.turns import TurnRunner
 from agentserve.lang.worker import Deadline
@@ -42,7 +44,7 @@ class TurnPool:
     async def run(self, work: Callable[[Ask, Deadline], T], ask: Ask) -> T:
         """Raises what ``work`` raises; TurnTimeout also for a program that does not stop."""
         deadline = Deadline(ask.timeout_s)
-        job = self._pool.submit(work, ask, deadline)
+        job = self._pool.submit(copy_context().run, work, ask, deadline)
         try:
             async with asyncio.timeout(ask.timeout_s + GRACE_S):
                 return await asyncio.shield(asyncio.wrap_future(job))
@@ -87,6 +89,9 @@ def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             return _failure(InvalidRequest(f"{form.__name__}: {where}: {first['msg']}"))
+        tell(request_id=ask.request_id, session_id=ask.session_id, worker_id=ask.worker_id)
+        if isinstance(ask, HostTurn):
+            tell(turn=ask.turn)
         try:
             return _json((await pool.run(work, ask)).model_dump_json())
         except AgentServeError as error:

@@ -111,4 +111,5 @@ def host_turn(
         timeout_s=config.turn_timeout_s,
         max_turn_tokens=config.max_turn_tokens,
         compression=ask.compression or session.compression,
+        worker_id=worker.id,
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
+from agentserve.core.config import KEEP_CONNECTION_S, LogConfig, RouterConfig
 from agentserve.core.errors import (
     AgentServeError,
     HostLost,
@@ -52,6 +52,7 @@ class HostSpec:
     blobs: Path
     threads: int
     programs: tuple[Path, ...]
+    log: LogConfig = LogConfig()
 
 
 HostCommand = Callable[[HostSpec], list[str]]
@@ -68,6 +69,7 @@ def host_command_line(module: str, spec: HostSpec) -> list[str]:
         *(sys.executable, "-m", module),
         *("--socket", str(spec.socket), "--blobs", str(spec.blobs)),
         *("--threads", str(spec.threads)),
+        *spec.log.arguments(),
         *("--programs", *(str(path) for path in spec.programs)),
     ]
 
@@ -104,6 +106,7 @@ class HostPool:
                     blobs=blobs,
                     threads=config.host_threads,
                     programs=config.programs,
+                    log=config.log,
                 )
             )
             for number in range(config.hosts)

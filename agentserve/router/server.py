@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import Unavailable
+from agentserve.core.logs import set_up_logs
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
 
@@ -66,6 +67,7 @@ def run_router(
         raise Unavailable(
             f"cannot listen on {host}:{port}: {error.strerror}", hint="choose another --port"
         ) from error
+    set_up_logs(config.log)
     with listener:
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener))

@@ -7,6 +7,7 @@ asking again gives the stored answer, or joins the turn that still runs.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import weakref
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from agentserve.core.errors import (
     WorkerLost,
 )
 from agentserve.core.events import EventType
+from agentserve.core.logs import fields, tell
 from agentserve.core.plans import Piece, VisualItem, num_tokens
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
@@ -46,6 +48,7 @@ from agentserve.router.tasks import Tasks
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.screenshots import Screenshot, open_screenshot
 
+log = logging.getLogger(__name__)
 _TOLD = {
     "turn", "epoch", "action", "invalid", "usage", "timings", "move", "regions",
     "live_visual_tokens", "loss", "rebuilt",
@@ -147,6 +150,7 @@ class Turns:
 
     async def _answer(self, session_id: str, ask: TurnAsk) -> TurnResult:
         clock = _Clock()
+        tell(session_id=session_id)
         record = await self._sessions.open(session_id)
         with phase(self._metrics, "decode"):
             async with self._decodes:
@@ -255,6 +259,7 @@ class Turns:
     async def _run(
         self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
     ) -> TurnResult:
+        tell(turn=record.session.turns)
         try:
             with phase(self._metrics, "store"):
                 blob = await self._blobs.put(shot.model_image)
@@ -268,6 +273,7 @@ class Turns:
                 attempts += 1
                 with phase(self._metrics, "plan"):
                     record, worker = await self._sessions.pins.place(record, frozenset(lost))
+                    tell(worker_id=worker.id)
                     planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
                 try:
                     queued_ms = clock.lap()
@@ -299,6 +305,11 @@ class Turns:
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
+        log.info(
+            "turn completed in %.0f ms: %d of %d prompt tokens cached",
+            timings.total_ms, result.usage.cached_tokens, result.usage.prompt_tokens,
+            extra=fields(attempts=attempts),
+        )  # fmt: skip
         await self._planner.learn(planned, answer.pieces, worker)
         return result
 
@@ -307,6 +318,7 @@ class Turns:
     ) -> SessionRecord:
         """Make ready for the second attempt: on another worker when this one was lost. Raises
         ``error`` when there is no other."""
+        log.warning("the turn is begun again: %s", error)
         if isinstance(error, WorkerLost):
             lost.add(worker.id)
             self._registry.failed(worker.id)
@@ -368,6 +380,7 @@ class Turns:
     async def _fail(self, record: SessionRecord, error: BaseException) -> None:
         """Back to idle at the same epoch, unless the session was closed meanwhile."""
         expected = isinstance(error, AgentServeError)
+        log.warning("the turn failed: %s", error if expected else type(error).__name__)
         data = {
             "epoch": record.session.epoch,
             "code": error.code if expected else "internal",

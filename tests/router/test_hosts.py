@@ -22,6 +22,7 @@ def test_the_command_line_is_the_contracts(tmp_path):
     assert program_host(spec)[1:] == [
         "-m", "agentserve.lang.host", "--socket", str(tmp_path / "s"),
         "--blobs", str(tmp_path / "b"), "--threads", "4",
+        "--log-format", "text", "--log-level", "info",
         "--programs", str(tmp_path / "p1"), str(tmp_path / "p2.py"),
     ]  # fmt: skip
     assert scripted_host(spec) == host_command_line("agentserve.testing.host", spec)

@@ -23,6 +23,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
+from agentserve.core.logs import tell
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.naming import session_name
@@ -78,6 +79,7 @@ async def forward(
 
 async def _forward(parts: Services, request: Request, body: bytes, passage: Passage) -> Response:
     name = session_name(request.headers, body)
+    tell(session_id=name)
     worker = await parts.passing.choose(name, body)
     try:
         return await _send(parts, worker, request, body, passage)
@@ -95,6 +97,7 @@ async def _send(
 ) -> Response:
     """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
     ClientDisconnect before."""
+    tell(worker_id=worker.id)
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     headers = [
         (name, value)
@@ -204,7 +207,7 @@ async def _whole_events(
                 yield rest[:end]
                 rest = rest[end:]
     except (WorkerLost, TurnTimeout) as error:
-        log.warning("a stream of worker %s broke off: %s", worker.id, error)
+        log.warning("a stream of events broke off: %s", error)
         passage.broke_off(error)
         await registry.check(worker.id)
         body = error.body(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from agentserve.core.errors import BadScreenshot, InvalidRequest
+from agentserve.core.logs import tell
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
 from agentserve.router.api.deps import Cursor, Parts, documented
@@ -84,7 +85,9 @@ async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResul
         resend_thin=turn.resend_thin,
         request_id=request.state.request_id,
     )
-    return await parts.turns.ask(session_id, ask)
+    result = await parts.turns.ask(session_id, ask)
+    tell(turn=result.turn, worker_id=result.worker.id)
+    return result
 
 
 @router.get("", responses=documented("unknown_session"))
