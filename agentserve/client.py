@@ -195,6 +195,10 @@ class RouterClient:
     async def programs(self) -> ProgramList:
         return ProgramList.model_validate((await self._call("GET", "/v1/programs")).json())
 
+    async def metrics(self) -> str:
+        """What the router tells Prometheus."""
+        return (await self._call("GET", "/metrics")).text
+
     async def ready(self) -> Health:
         """The router's readiness; Health.status is ``unavailable`` while it cannot serve turns."""
         try:

@@ -8,7 +8,19 @@ import sys
 import typer
 
 from agentserve import __version__
-from agentserve.cli import bench, cost, demo, nano, replay, run, scenarios, serve, worker, workers
+from agentserve.cli import (
+    bench,
+    cost,
+    demo,
+    nano,
+    replay,
+    run,
+    scenarios,
+    serve,
+    top,
+    worker,
+    workers,
+)
 from agentserve.cli.console import report_error
 from agentserve.core.errors import AgentServeError
 
@@ -45,6 +57,7 @@ app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.command("scenarios")(scenarios.scenarios)
 app.command("cost")(cost.cost)
+app.command("top")(top.top)
 app.add_typer(workers.app, name="workers")
 app.add_typer(nano.app, name="nano")
 app.add_typer(bench.app, name="bench")

@@ -53,6 +53,8 @@ class Metrics:
     agentserve_store_failures_total{operation}       those that failed; a version conflict is none
     agentserve_event_followers                       streams of events that are open
     agentserve_event_loop_lag_seconds                how late the event loop is with what is due
+    agentserve_router_info{router,version}           1: which process this is; another one after a
+                                                     restart
     agentserve_sessions{status}                      sessions by status, of all routers of a store
     agentserve_workers{state}                        workers by state
     ================================================ ============================================
@@ -124,6 +126,9 @@ class Metrics:
             buckets=_LAG_BUCKETS,
             registry=r,
         )
+        self.router = Gauge(
+            "agentserve_router_info", "A router process.", ["router", "version"], registry=r
+        )
         self._by_worker = WorkerMetrics(r)
         ProcessCollector(registry=r)
         self._sessions = Gauge("agentserve_sessions", "Sessions.", ["status"], registry=r)
@@ -136,6 +141,7 @@ class Metrics:
             self.losses.labels(result.loss.reason).inc()
             self.lost_tokens.labels(result.loss.reason).inc(result.loss.tokens)
         for call in result.usage.calls:
+            self._by_worker.called(result.worker.id, call)
             self.prompt_tokens.inc(call.prompt_tokens)
             self.cached_tokens.inc(call.cached_tokens)
             self.completion_tokens.inc(call.completion_tokens)

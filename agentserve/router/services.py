@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentserve import __version__
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.blobs import BlobStore
@@ -94,6 +95,7 @@ async def running_services(
                 store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
             reaper = Reaper(store, sessions, registry, replica)
+            metrics.router.labels(replica.id, __version__).set(1)
             await replica.start()
             await sessions.recover(await replica.alive())
             await registry.start()

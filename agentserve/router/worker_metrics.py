@@ -1,11 +1,13 @@
-"""What ``/metrics`` shows of each worker: gauges that are set when they are asked for."""
+"""What ``/metrics`` shows of each worker: gauges, which are set when they are asked for, and what
+its cache was worth."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from agentserve.core.sessions import CallUsage
 from agentserve.core.workers import Worker, WorkerState
 
 
@@ -22,6 +24,8 @@ class WorkerMetrics:
     agentserve_worker_held_tokens{worker}            of these, expected to be taken by sessions
     agentserve_worker_sessions{worker}               open sessions that are pinned to it
     agentserve_worker_running_turns{worker}          turns and requests that this router runs on it
+    agentserve_worker_prompt_tokens_total{worker}    prompt tokens of the calls that it answered
+    agentserve_worker_cached_tokens_total{worker}    of these, found in its prefix cache
     agentserve_worker_drain_left{worker}             sessions that a drain has still to move; only
                                                      while it is drained
     agentserve_worker_drain_moved{worker}            sessions that its drain has moved
@@ -46,12 +50,30 @@ class WorkerMetrics:
         self._left = gauge("agentserve_worker_drain_left", "Sessions to move.")
         self._moved = gauge("agentserve_worker_drain_moved", "Sessions moved.")
         self._warmed = gauge("agentserve_worker_drain_warmed_tokens", "Tokens computed elsewhere.")
+        self._prompt = Counter(
+            "agentserve_worker_prompt_tokens", "Prompt tokens.", ["worker"], registry=registry
+        )
+        self._cached = Counter(
+            "agentserve_worker_cached_tokens", "Cached tokens.", ["worker"], registry=registry
+        )
+        self._counted: set[str] = set()
+
+    def called(self, worker_id: str, call: CallUsage) -> None:
+        """A call of a completed turn."""
+        self._counted.add(worker_id)
+        self._prompt.labels(worker_id).inc(call.prompt_tokens)
+        self._cached.labels(worker_id).inc(call.cached_tokens)
 
     def set(self, workers: Iterable[Worker], *, pinned: bool) -> None:
         """Show these workers and no others. ``pinned``: whether their pins are known."""
         for gauge in self._all:
             gauge.clear()
-        for worker in workers:
+        known = {worker.id: worker for worker in workers}
+        for gone in self._counted - known.keys():
+            self._counted.remove(gone)
+            self._prompt.remove(gone)
+            self._cached.remove(gone)
+        for worker in known.values():
             self._set(worker)
             if pinned:
                 self._held.labels(worker.id).set(worker.held_tokens)
