@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from agentserve.cli.stack import StackOptions, Status, local_stack
 from agentserve.client import RouterClient
-from agentserve.core.config import router_url
+from agentserve.core.config import otlp_endpoint, router_url
+from agentserve.core.tracing import can_export, exporting
 
 
 @asynccontextmanager
@@ -16,11 +17,11 @@ async def router_or_local(
     url: str | None, *, local: bool, programs: tuple[Path, ...] = (), status: Status
 ) -> AsyncIterator[RouterClient]:
     """A client of the router at ``url`` (or AGENTSERVE_ROUTER, or this machine's); with ``local``
-    of one that lives as long as the block, over one worker."""
-    if local:
-        async with local_stack(StackOptions(workers=1, programs=programs), status) as stack:
-            async with RouterClient(stack.router) as client:
-                yield client
-        return
-    async with RouterClient(url or router_url()) as client:
-        yield client
+    of one that lives as long as the block, over one worker. Where OpenTelemetry's variables say
+    where to, the client exports its traces."""
+    async with AsyncExitStack() as stack:
+        stack.enter_context(exporting("agentserve-client", otlp_endpoint() and can_export()))
+        if local:
+            options = StackOptions(workers=1, programs=programs)
+            url = (await stack.enter_async_context(local_stack(options, status))).router
+        yield await stack.enter_async_context(RouterClient(url or router_url()))

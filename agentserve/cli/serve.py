@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from agentserve.cli.console import err
 from agentserve.core.config import (
@@ -14,6 +15,7 @@ from agentserve.core.config import (
     ROUTER_PORT,
     LogConfig,
     RouterConfig,
+    otlp_endpoint,
     store_url,
 )
 from agentserve.core.errors import InvalidRequest
@@ -73,6 +75,13 @@ def serve(
     max_turn_tokens: Annotated[
         int, typer.Option(help="Most tokens that one generation of a turn may add.")
     ] = _DEFAULT.max_turn_tokens,
+    trace: Annotated[
+        bool | None,
+        typer.Option(
+            "--trace/--no-trace",
+            help="Export traces over OTLP. (default: when OTEL_EXPORTER_OTLP_ENDPOINT is set)",
+        ),
+    ] = None,
     log_format: Annotated[
         str, typer.Option(help=f"Of the log on standard error: {' or '.join(LOG_FORMATS)}.")
     ] = LogConfig.format,
@@ -103,6 +112,7 @@ def serve(
         turn_timeout_s=turn_timeout_s,
         max_turn_tokens=max_turn_tokens,
         log=LogConfig(log_format, log_level),
+        trace=_traces(trace),
     )
     if host not in ("127.0.0.1", "localhost", "::1"):
         err.print(
@@ -110,3 +120,19 @@ def serve(
             "anyone who reaches the port can use it"
         )
     run_router(config, host, port)
+
+
+def _traces(wanted: bool | None) -> bool:
+    """Whether traces are exported. Raises InvalidRequest when they are to be and cannot."""
+    from agentserve.core.tracing import MISSING, can_export, check_export
+
+    if wanted:
+        check_export()
+    if wanted is None and (wanted := otlp_endpoint()) and not can_export():
+        # the variable may be meant for others on this machine
+        err.print(
+            "[yellow]warning[/]: OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: "
+            f"OpenTelemetry's SDK is missing ({escape(MISSING)})"
+        )
+        return False
+    return bool(wanted)

@@ -38,6 +38,18 @@ def store_url() -> str | None:
     return os.environ.get("AGENTSERVE_STORE") or None
 
 
+def otlp_endpoint() -> bool:
+    """Whether OpenTelemetry's variables say where traces go."""
+    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return not off and any(os.environ.get(name) for name in names)
+
+
+def service_name(default: str) -> str:
+    """What this process is called in traces: OTEL_SERVICE_NAME, else ``default``."""
+    return os.environ.get("OTEL_SERVICE_NAME") or default
+
+
 def chromium_path() -> Path | None:
     """The Chromium to run: AGENTSERVE_CHROMIUM, else CHROMIUM; None to look for one."""
     path = os.environ.get("AGENTSERVE_CHROMIUM") or os.environ.get("CHROMIUM")
@@ -114,6 +126,8 @@ class RouterConfig:
     """Longest silence of a worker during a pass-through request."""
     log: LogConfig = LogConfig()
     """Of the router and its program hosts."""
+    trace: bool = False
+    """Whether both export traces; where to is said by OpenTelemetry's own variables."""
 
     def __post_init__(self) -> None:
         for url in self.workers:

@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from agentserve.core import tracing
 from agentserve.core.config import LogConfig
 
 LONGEST = 16_384
@@ -45,6 +46,11 @@ def tell(**fields: object) -> None:
     _about.set({name: value for name, value in told.items() if value is not None})
 
 
+def told() -> dict[str, object]:
+    """What was told so far."""
+    return dict(_about.get())
+
+
 def fields(**more: object) -> dict[str, Any]:
     """``extra`` of a record that has fields of its own."""
     return {"fields": more}
@@ -65,10 +71,10 @@ def set_up_logs(config: LogConfig, stream: TextIO | None = None) -> None:
 
 
 class About(logging.Filter):
-    """Gives each record ``about``: what the task has told, then the record's own fields."""
+    """Gives each record ``about``: what the task has told, its trace, then the record's own."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.about = {**_about.get(), **getattr(record, "fields", {})}
+        record.about = {**_about.get(), **tracing.ids(), **getattr(record, "fields", {})}
         return True
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from agentserve.core.config import LOG_FORMATS, LOG_LEVELS, LogConfig
 from agentserve.core.logs import set_up_logs
+from agentserve.core.tracing import exporting
 
 PARENT_CHECK_S = 0.5
 
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--blobs", type=Path, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--programs", type=Path, nargs="+", required=True)
+    parser.add_argument("--trace", action="store_true")
     parser.add_argument("--log-format", choices=LOG_FORMATS, default=LogConfig.format)
     parser.add_argument("--log-level", choices=LOG_LEVELS, default=LogConfig.level)
     args = parser.parse_args()
@@ -100,7 +102,7 @@ def main() -> None:
 
     registry = load_registry(args.programs)
     log.info("programs: %s", ", ".join(sorted(registry.programs)) or "none")
-    with create_http() as http:
+    with create_http() as http, exporting("agentserve-program-host", args.trace):
         runner = TurnRunner(registry=registry, blobs=args.blobs, http=http)
         app = create_app(runner, threads=args.threads, on_stuck=_stuck)
         config = uvicorn.Config(

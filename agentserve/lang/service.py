@@ -21,6 +21,7 @@ from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.hosting import HostTurn, HostWarming
 from agentserve.core.logs import tell
 from agentserve.core.model import Wire
+from agentserve.core.tracing import parent_in, span
 from agentserve.lang.turns import TurnRunner
 from agentserve.lang.worker import Deadline
 
@@ -92,8 +93,10 @@ def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]
         tell(request_id=ask.request_id, session_id=ask.session_id, worker_id=ask.worker_id)
         if isinstance(ask, HostTurn):
             tell(turn=ask.turn)
+        about = {"session_id": ask.session_id, "request_id": ask.request_id}
         try:
-            return _json((await pool.run(work, ask)).model_dump_json())
+            with span(request.url.path, "server", parent=parent_in(request.headers), **about):
+                return _json((await pool.run(work, ask)).model_dump_json())
         except AgentServeError as error:
             return _failure(error, session_id=ask.session_id, request_id=ask.request_id)
 

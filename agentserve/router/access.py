@@ -9,6 +9,8 @@ from starlette.types import Scope
 from agentserve.core.logs import fields, tell
 
 log = logging.getLogger("agentserve.access")
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
+"""Those that are named in logs, metrics and traces; a client may send any word."""
 QUIET = ("/health", "/ready", "/metrics")
 """Asked all the time by machines: told when details are wanted only."""
 

@@ -18,6 +18,7 @@ from agentserve.core.hosting import HostWarming
 from agentserve.core.logs import tell
 from agentserve.core.plans import num_tokens
 from agentserve.core.sessions import SessionStatus
+from agentserve.core.tracing import begin_anew
 from agentserve.core.workers import Drain, Worker
 from agentserve.router.hosts import HostPool
 from agentserve.router.pins import Pins
@@ -158,7 +159,8 @@ class Drains:
     # one worker
 
     async def _drain(self, worker_id: str) -> None:
-        tell(request_id=None, worker_id=worker_id)  # it outlives the request that asked for it
+        begin_anew()  # it outlives the request that asked for it
+        tell(request_id=None, worker_id=worker_id)
         while (worker := self._registry.get(worker_id)) is not None:
             try:
                 if await self._round(worker_id):

@@ -29,13 +29,12 @@ from agentserve.core.errors import (
     UnknownRoute,
 )
 from agentserve.core.logs import tell
-from agentserve.router.access import log_access
+from agentserve.router.access import METHODS, log_access
 from agentserve.router.metrics import Metrics
 
 log = logging.getLogger(__name__)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _MAX_LISTED = 20
-_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 
 
 class ErrorBody(BaseModel):
@@ -152,7 +151,7 @@ class Requests:
             await error_response(unexpected, scope)(scope, receive, with_id)
         finally:
             route = getattr(scope.get("route"), "path", "unknown")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
+            method = scope["method"] if scope["method"] in METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
             log_access(scope, method, route, status, time.perf_counter() - begun, num_bytes)
 

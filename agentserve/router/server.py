@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import Unavailable
 from agentserve.core.logs import set_up_logs
+from agentserve.core.tracing import exporting
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
 
@@ -68,7 +69,7 @@ def run_router(
             f"cannot listen on {host}:{port}: {error.strerror}", hint="choose another --port"
         ) from error
     set_up_logs(config.log)
-    with listener:
+    with listener, exporting("agentserve-router", config.trace):
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener))
 

@@ -45,6 +45,7 @@ from agentserve.router.store import (
     VersionConflict,
 )
 from agentserve.router.tasks import Tasks
+from agentserve.router.tracing import traced_turn
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.screenshots import Screenshot, open_screenshot
 
@@ -124,7 +125,7 @@ class Turns:
         leaves the session idle at the same epoch.
         """
         try:
-            return await self._tasks.run(self._answer(session_id, ask))
+            return await self._tasks.run(traced_turn(session_id, self._answer(session_id, ask)))
         except AgentServeError as error:
             self._metrics.turns.labels(error.code).inc()
             raise

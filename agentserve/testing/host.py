@@ -56,6 +56,7 @@ def scripted_host(spec: Any) -> list[str]:
         *(sys.executable, "-m", "agentserve.testing.host"),
         *("--socket", str(spec.socket), "--blobs", str(spec.blobs)),
         *("--threads", str(spec.threads), *spec.log.arguments()),
+        *(["--trace"] if spec.trace else []),
         *("--programs", *(str(path) for path in spec.programs)),
     ]
 
@@ -202,6 +203,7 @@ def main() -> None:
     parser.add_argument("--blobs", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--programs", nargs="*", type=Path, default=[])
+    parser.add_argument("--trace", action="store_true", help="it has no spans of its own")
     parser.add_argument("--log-format", default=LogConfig.format)
     parser.add_argument("--log-level", default=LogConfig.level)
     arguments = parser.parse_args()

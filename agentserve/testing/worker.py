@@ -39,8 +39,8 @@ class FakeWorker:
     - ``drop``: the connection breaks off without an answer, the worker lives on
     - ``refuse``, ``error``: status 400, 500
 
-    ``requests`` are the bodies of the generations it got, ``aborted`` of those whose clients left
-    before the answer. Text takes one token a byte.
+    ``requests`` are the bodies of the generations it got, ``headers`` theirs, ``aborted`` the
+    bodies of those whose clients left before the answer. Text takes one token a byte.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class FakeWorker:
         self.answers = deque(answers)
         self.faults: deque[Fault] = deque()
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self.aborted: list[dict[str, Any]] = []
         self.delay_s = 0.0
         self.starting = False
@@ -196,6 +197,7 @@ class FakeWorker:
     async def _fault(self, request: Request, body: dict[str, Any]) -> Response | None:
         """Note the request and do what the script says of it; None to answer it."""
         self.requests.append(body)
+        self.headers.append(dict(request.headers))
         fault = self.faults.popleft() if self.faults else None
         match fault:
             case "die":

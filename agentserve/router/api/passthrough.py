@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from agentserve.core import tracing
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.logs import tell
 from agentserve.core.workers import Worker
@@ -104,6 +105,8 @@ async def _send(
         for name, value in _end_to_end(request.headers.raw)
         if name.lower() not in (b"host", b"content-length")
     ]
+    if "traceparent" not in request.headers:  # a client's own goes on as it is
+        headers += [(name.encode(), value.encode()) for name, value in tracing.headers().items()]
     headers.append((b"host", httpx.URL(worker.url).netloc))
     headers.append((b"content-length", str(len(body)).encode()))
     async with AsyncExitStack() as stack:
