@@ -11,7 +11,8 @@ from rich.text import Text
 
 from agentserve.cli.top_figures import Figures, RouterFigures, WorkerFigures
 
-BAR = 10
+BAR, URL = 10, 24
+"""Columns."""
 _COLORS = {"ready": "green", "starting": "yellow", "down": "red", "refused": "red"}
 
 
@@ -94,7 +95,7 @@ def _drain(each: WorkerFigures) -> str:
 
 def _routers(routers: list[RouterFigures]) -> Table:
     table = _table("router")
-    table.add_column("url", no_wrap=True, overflow="ellipsis")
+    table.add_column("url", no_wrap=True, overflow="ellipsis", max_width=URL)
     for name in ("run", "wait", "turns/s", "req/s", "lag p99", "MB"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in routers:

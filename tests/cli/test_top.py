@@ -81,10 +81,17 @@ def full_figures() -> Figures:
     drain = Drain(since=datetime.now().astimezone(), left=12_345, moved=67_890)
     workers = [
         Worker(id=f"w-{number:010x}", url="http://a-long-name.of-a-worker:8301", state=state,
-               boot_id="b", sessions=12_345, resting=number == 1, drain=drain)
+               boot_id="b", sessions=12_345, resting=number == 1, drain=drain,
+               held_tokens=60_000, report=FakeWorker(context_length=25_000).report())
         for number, state in enumerate(WorkerState)
     ]  # fmt: skip
-    names = {"agentserve_turns_total": 10**6, "process_resident_memory_bytes": 10**10}
+    names = {
+        "agentserve_turns_total": 5000,
+        "agentserve_http_requests_total": 200,
+        'agentserve_event_loop_lag_seconds_bucket{le="0.01"}': 1,
+        'agentserve_event_loop_lag_seconds_bucket{le="+Inf"}': 1,
+        "process_resident_memory_bytes": 10**10,
+    }
     url = "http://a-very-long-name-of-a-router.in-some-cluster.example:8300"
     before = reading(0, "r-0123456789abcdef", url, agentserve_turns_total=0)
     after = reading(1, "r-0123456789abcdef", url, **names)
@@ -106,8 +113,10 @@ def test_it_fits_80_columns():
     assert max(map(len, lines)) <= 80
     rows = [line for line in lines if line.startswith("w-")]
     assert len(rows) == len(WorkerState)
-    assert "rests" in rows[1] and "67,890 of" in rows[1]
-    assert "turns     1,000,000.0/s  p50 400 ms  p95 12.3 s" in text
+    assert "rests" in rows[1] and "██████░░░░  60%" in rows[1] and "67,890 of 80,235" in rows[1]
+    (router,) = [line for line in lines if line.startswith("r-0")]
+    assert router.split()[2:] == ["0", "0", "5,000.0", "200.0", "10", "ms", "10,000"]
+    assert "turns     5,000.0/s  p50 400 ms  p95 12.3 s" in text
     assert "refused [x]; trying again" in text
 
 
