@@ -36,14 +36,15 @@ _SECRETS = (
     (re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{6,}"), r"\1 ***"),
     (re.compile(r"(?i)([?&](?:password|secret|token|key|api_key)=)[^\s&]+"), r"\1***"),
 )
-_PLAIN = re.compile(r"[\w.:/{}@+-]+")
+_PLAIN = re.compile(rf"[\w.:/{{}}+-]{{1,{LONGEST_VALUE}}}", re.ASCII)
+"""A word that needs no look: there is no secret without one of @ = and space."""
 
 
 def tell(**fields: object) -> None:
     """Add to what the running task's records are about: ``request_id``, ``session_id``, ``turn``,
     ``worker_id``. None says that a field is not known any more."""
-    told = {**_about.get(), **fields}
-    _about.set({name: value for name, value in told.items() if value is not None})
+    told = sorted({**_about.get(), **fields}.items())
+    _about.set({name: value for name, value in told if value is not None})
 
 
 def told() -> dict[str, object]:
@@ -118,8 +119,12 @@ def _line(record: logging.LogRecord) -> str:
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     if not record.exc_info:
         return ""
-    # of a long one the end says what happened
-    return _without_secrets(formatter.formatException(record.exc_info)[-LONGEST:])
+    text = formatter.formatException(record.exc_info)
+    if (
+        len(text) > LONGEST
+    ):  # the end says what happened; whole lines, so that no URL is cut through
+        text = text[-LONGEST:].partition("\n")[2] or _cut(text, LONGEST)
+    return _without_secrets(text)
 
 
 def _without_secrets(text: str) -> str:
@@ -129,7 +134,9 @@ def _without_secrets(text: str) -> str:
 
 
 def _short(value: object) -> object:
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float) or (
+        isinstance(value, str) and _PLAIN.fullmatch(value)
+    ):
         return value
     return _cut(_without_secrets(_cut(str(value), LONGEST)), LONGEST_VALUE)
 

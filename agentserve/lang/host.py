@@ -19,8 +19,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentserve.core.config import LOG_FORMATS, LOG_LEVELS, LogConfig
-from agentserve.core.logs import set_up_logs
-from agentserve.core.tracing import exporting
 
 PARENT_CHECK_S = 0.5
 
@@ -47,7 +45,6 @@ class LogWriter(io.TextIOBase):
 def watch_parent() -> None:
     """End this process as soon as the one that started it is gone."""
     parent = os.getppid()
-    log.info("watching the parent process %d", parent)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -85,11 +82,17 @@ def main() -> None:
     parser.add_argument("--log-level", choices=LOG_LEVELS, default=LogConfig.level)
     args = parser.parse_args()
 
-    set_up_logs(LogConfig(args.log_format, args.log_level))
     watch_parent()
+
+    # Imported only now: the watch must not miss the parent's end.
+    from agentserve.core.logs import set_up_logs
+    from agentserve.core.tracing import exporting
+
+    set_up_logs(LogConfig(args.log_format, args.log_level))
+    log.info("watching the parent process %d", os.getppid())
     sys.stdout = LogWriter(logging.getLogger("agentserve.program"))
 
-    # Imported only now: the watch must not miss the parent's end, and the frontend comes first.
+    # The frontend comes first of what takes seconds.
     import uvicorn
 
     from agentserve.lang.frontend import import_frontend

@@ -122,7 +122,12 @@ def test_a_hostile_length_is_cut_at_once(logged, text: str):
 def test_a_secret_that_is_cut_through_is_left_out(logged):
     stream = logged()
     log.info("%s", "m" * (LONGEST - 20) + " redis://u:hunter2hunter2@host")
+    try:
+        raise ValueError("redis://u:" + "hunter2" * 3 + "@host\n" + "m" * (LONGEST - 30) + "\nend")
+    except ValueError:
+        log.exception("failed")
     assert "hunter" not in stream.getvalue()
+    assert stream.getvalue().endswith("  | end\n")
 
 
 def test_text_and_values_that_are_no_words(logged):

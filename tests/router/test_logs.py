@@ -82,6 +82,9 @@ async def test_requests_and_turns_are_told_with_their_ids(tmp_path):
     async with FakeWorker() as worker, serving(tmp_path, worker) as (client, logged):
         session = await client.create_session(new_session())
         async with httpx.AsyncClient(base_url=client.url, timeout=30) as http:
+            created = await logged.of(logger="agentserve.access", status=201)
+            assert created["session_id"] == session.id
+            assert created["worker_id"] == session.pin.worker_id
             route = f"/v1/sessions/{session.id}/turns"
             headers = {"X-Request-Id": "mine-1", "Authorization": "Bearer hunter2hunter2"}
             files = {"screenshot": picture()}

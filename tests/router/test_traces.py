@@ -24,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from agentserve.cli.serve import _traces
 from agentserve.core import tracing
 from agentserve.core.errors import InvalidRequest
 from agentserve.nano.tokenizer import build_tokenizer
@@ -328,7 +329,9 @@ async def test_a_collector_that_hangs_holds_nobody_up():
         assert tracing.FLUSH_S <= time.monotonic() - begun < 25
 
 
-def test_what_is_missing_is_said(monkeypatch):
+def test_what_is_missing_is_said(monkeypatch, capsys):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    assert _traces(None) and not _traces(False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
     assert not tracing.can_export()
     with pytest.raises(InvalidRequest) as refused, tracing.exporting("x", True):
@@ -336,3 +339,7 @@ def test_what_is_missing_is_said(monkeypatch):
     assert "agentserve[trace]" in refused.value.hint
     with tracing.exporting("x", False):  # not wanted: nothing is needed
         pass
+    with pytest.raises(InvalidRequest):
+        _traces(True)
+    assert not _traces(None)  # the variable may be meant for others
+    assert "agentserve[trace]" in "".join(capsys.readouterr().err.split())

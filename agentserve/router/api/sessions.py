@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
+from agentserve.core.logs import tell
 from agentserve.core.sessions import Session, SessionCreate, SessionPage, SessionStatus
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.api.examples import CREATE, SESSION, responds
@@ -26,6 +27,7 @@ async def create_session(
 ) -> Session:
     """Create a session of a registered program and pin it to a worker."""
     session = await parts.sessions.create(create)
+    tell(session_id=session.id, worker_id=session.pin.worker_id if session.pin else None)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 
