@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentserve.core.logs import LONGEST_VALUE, told
-from agentserve.core.sessions import TurnResult
 from agentserve.core.tracing import HEADERS, Span, failed, parent_in, span, tell
 from agentserve.router.access import METHODS, QUIET
 
@@ -57,28 +53,3 @@ def _tell_request(current: Span, method: str, route: str, status: int) -> None:
     if status >= 500:
         failed(current, str(status))
     tell(current, **{name: str(value)[:LONGEST_VALUE] for name, value in told().items()})
-
-
-async def traced_turn(session_id: str, turn: Coroutine[Any, Any, TurnResult]) -> TurnResult:
-    """Run a turn in a span of its own: it goes on when the request that asked for it ends."""
-    with span("turn", session_id=session_id) as current:
-        result = await turn
-        _tell_turn(current, result)
-        return result
-
-
-def _tell_turn(current: Span, result: TurnResult) -> None:
-    tell(
-        current,
-        turn=result.turn,
-        epoch=result.epoch,
-        worker_id=result.worker.id,
-        attempts=result.attempts,
-        replayed=result.replayed,
-        prompt_tokens=result.usage.prompt_tokens,
-        cached_tokens=result.usage.cached_tokens,
-        completion_tokens=result.usage.completion_tokens,
-        move=result.move,
-        loss=result.loss.reason if result.loss else None,
-        lost_tokens=result.loss.tokens if result.loss else None,
-    )

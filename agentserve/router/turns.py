@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import weakref
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from agentserve.core.errors import (
     WorkerLost,
 )
 from agentserve.core.events import EventType
-from agentserve.core.logs import fields, tell
+from agentserve.core.logs import tell
 from agentserve.core.plans import Piece, VisualItem, num_tokens
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
@@ -32,7 +31,6 @@ from agentserve.router.blobs import BlobStore
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
-from agentserve.router.phases import phase
 from agentserve.router.planning import Planner
 from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions, now
@@ -45,7 +43,7 @@ from agentserve.router.store import (
     VersionConflict,
 )
 from agentserve.router.tasks import Tasks
-from agentserve.router.tracing import traced_turn
+from agentserve.router.telemetry import Clock, phase, watched_turn
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.screenshots import Screenshot, open_screenshot
 
@@ -65,21 +63,6 @@ class _Running:
     task: asyncio.Task[TurnResult]
     closed: bool = False
     """The session was released or deleted: the turn is cancelled."""
-
-
-class _Clock:
-    """Milliseconds of a turn, by phase."""
-
-    def __init__(self) -> None:
-        self._start = self._lap = time.perf_counter()
-
-    def lap(self) -> float:
-        """Milliseconds since the last lap."""
-        before, self._lap = self._lap, time.perf_counter()
-        return (self._lap - before) * 1000
-
-    def total(self) -> float:
-        return (time.perf_counter() - self._start) * 1000
 
 
 class Turns:
@@ -125,7 +108,7 @@ class Turns:
         leaves the session idle at the same epoch.
         """
         try:
-            return await self._tasks.run(traced_turn(session_id, self._answer(session_id, ask)))
+            return await self._tasks.run(watched_turn(session_id, self._answer(session_id, ask)))
         except AgentServeError as error:
             self._metrics.turns.labels(error.code).inc()
             raise
@@ -150,7 +133,7 @@ class Turns:
     # admission
 
     async def _answer(self, session_id: str, ask: TurnAsk) -> TurnResult:
-        clock = _Clock()
+        clock = Clock()
         tell(session_id=session_id)
         record = await self._sessions.open(session_id)
         with phase(self._metrics, "decode"):
@@ -258,7 +241,7 @@ class Turns:
     # running
 
     async def _run(
-        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: _Clock
+        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: Clock
     ) -> TurnResult:
         tell(turn=record.session.turns)
         try:
@@ -306,11 +289,6 @@ class Turns:
             await self._fail(record, error)
             raise
         self._metrics.turn_completed(result)
-        log.info(
-            "turn completed in %.0f ms: %d of %d prompt tokens cached",
-            timings.total_ms, result.usage.cached_tokens, result.usage.prompt_tokens,
-            extra=fields(attempts=attempts),
-        )  # fmt: skip
         await self._planner.learn(planned, answer.pieces, worker)
         return result
 

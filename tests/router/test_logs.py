@@ -93,9 +93,10 @@ async def test_requests_and_turns_are_told_with_their_ids(tmp_path):
 
             turn = {"session_id": session.id, "turn": 0, "worker_id": worker_id(worker.url)}
             completed = await logged.of(
-                logger="agentserve.router.turns", request_id="mine-1", **turn
+                logger="agentserve.router.telemetry", request_id="mine-1", **turn
             )
-            assert completed["message"].startswith("turn completed in ")
+            assert completed["message"].startswith("turn completed: ")
+            assert (completed["attempts"], completed["ms"] > 0) == (1, True)
             access = await logged.of(logger="agentserve.access", request_id="mine-1", **turn)
             assert access["route"] == "/v1/sessions/{session_id}/turns"
             assert (access["method"], access["status"], access["level"]) == ("POST", 200, "info")
