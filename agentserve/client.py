@@ -14,17 +14,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import httpx
 
 from agentserve.core import tracing
 from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import AgentServeError, Unavailable, from_body
-from agentserve.core.events import TERMINAL, Event, EventPage
+from agentserve.core.events import TERMINAL, Event, EventPage, TurnEvent, TurnEventType
 from agentserve.core.hosting import ProgramList
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import (
+    BulkRelease,
+    BulkReleased,
     Health,
     Outcome,
     Session,
@@ -36,6 +38,10 @@ from agentserve.core.sessions import (
 from agentserve.core.workers import Drain, Worker, WorkerList
 
 TURN_TIMEOUT_S = 600.0
+STREAM_TIMEOUT_S = 60.0
+"""The longest silence of a turn's stream: the router sends a heartbeat every ten seconds."""
+OnDisconnect = Literal["continue", "cancel"]
+_Fields = dict[str, str]
 
 
 class RouterClient:
@@ -45,6 +51,7 @@ class RouterClient:
         self,
         url: str,
         *,
+        api_key: str | None = None,
         timeout_s: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -52,6 +59,7 @@ class RouterClient:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             timeout=timeout_s,
+            headers={"authorization": f"Bearer {api_key}"} if api_key else None,
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S),
             transport=transport,
         )
@@ -97,31 +105,67 @@ class RouterClient:
         outcome: Outcome | None = None,
         compression: Compression | None = None,
         resend_thin: bool = False,
+        timeout_s: float | None = None,
+        on_disconnect: OnDisconnect = "continue",
     ) -> TurnResult:
         """Send a screenshot (PNG, JPEG or WebP bytes), get the action. Idempotent by epoch.
 
         ``compression``: instead of the session's; ``resend_thin``: send again what too little was
-        left of.
+        left of; ``timeout_s``: when the router gives the turn up; ``on_disconnect``: what becomes
+        of it when this call is cancelled.
         """
-        fields: dict[str, Any] = {}
-        if instruction is not None:
-            fields["instruction"] = instruction
-        if epoch is not None:
-            fields["epoch"] = str(epoch)
-        if outcome is not None:
-            fields["outcome"] = outcome.model_dump_json()
-        if compression is not None:
-            fields["compression"] = compression.model_dump_json()
-        if resend_thin:
-            fields["resend_thin"] = "true"
+        sent = _turn_fields(instruction, epoch, outcome, compression, resend_thin)
         answer = await self._call(
             "POST",
             f"/v1/sessions/{session_id}/turns",
-            data=fields,
+            data=sent,
             files={"screenshot": ("screen", screenshot, "application/octet-stream")},
             timeout=TURN_TIMEOUT_S,
+            **_turn_options(timeout_s, on_disconnect),
         )
         return TurnResult.model_validate(answer.json())
+
+    async def turn_stream(
+        self,
+        session_id: str,
+        screenshot: bytes,
+        *,
+        epoch: int,
+        instruction: str | None = None,
+        outcome: Outcome | None = None,
+        compression: Compression | None = None,
+        resend_thin: bool = False,
+        timeout_s: float | None = None,
+        on_disconnect: OnDisconnect = "continue",
+        last_event_id: str | None = None,
+    ) -> AsyncIterator[TurnEvent]:
+        """As ``turn``, telling how it goes; the last event's ``result`` is what it came to.
+
+        Raises what ``turn`` raises; Unavailable also when the stream breaks. The same call with the
+        last event's id goes on with it.
+        """
+        options = _turn_options(timeout_s, on_disconnect)
+        options["headers"]["accept"] = "text/event-stream"
+        if last_event_id is not None:
+            options["headers"]["last-event-id"] = last_event_id
+        path = f"/v1/sessions/{session_id}/turns"
+        request = self._http.build_request(
+            "POST",
+            path,
+            data=_turn_fields(instruction, epoch, outcome, compression, resend_thin),
+            files={"screenshot": ("screen", screenshot, "application/octet-stream")},
+            timeout=STREAM_TIMEOUT_S,
+            **options,
+        )
+        async for event in self._server_sent(request, "call turn_stream again with last_event_id"):
+            data = json.loads(event["data"])
+            if event["event"] == "error":
+                raise from_body(data, retry_after=_milliseconds(event.get("retry", "")))
+            told = TurnEvent(id=event["id"], type=TurnEventType(event["event"]), data=data)
+            yield told
+            if told.type is TurnEventType.COMPLETED:
+                return
+        raise Unavailable(f"the stream of {path} ended early", hint="ask again with the same epoch")
 
     async def turn_json(self, session_id: str, request: TurnRequest) -> TurnResult:
         """The same with the screenshot in base64 or as the hash of a blob."""
@@ -132,6 +176,20 @@ class RouterClient:
             timeout=TURN_TIMEOUT_S,
         )
         return TurnResult.model_validate(answer.json())
+
+    async def pause(self, session_id: str) -> Session:
+        answer = await self._call("POST", f"/v1/sessions/{session_id}/pause")
+        return Session.model_validate(answer.json())
+
+    async def resume(self, session_id: str) -> Session:
+        answer = await self._call("POST", f"/v1/sessions/{session_id}/resume")
+        return Session.model_validate(answer.json())
+
+    async def release_some(self, which: BulkRelease) -> BulkReleased:
+        answer = await self._call(
+            "POST", "/v1/sessions/release", json=which.model_dump(mode="json", exclude_none=True)
+        )
+        return BulkReleased.model_validate(answer.json())
 
     async def release(self, session_id: str) -> Session:
         answer = await self._call("POST", f"/v1/sessions/{session_id}/release")
@@ -178,6 +236,13 @@ class RouterClient:
     async def workers(self) -> WorkerList:
         return WorkerList.model_validate((await self._call("GET", "/v1/workers")).json())
 
+    async def add_worker(self, url: str) -> Worker:
+        answer = await self._call("POST", "/v1/workers", json={"url": url})
+        return Worker.model_validate(answer.json())
+
+    async def remove_worker(self, worker_id: str, *, force: bool = False) -> None:
+        await self._call("DELETE", f"/v1/workers/{worker_id}", params={"force": force})
+
     async def drain(self, worker_id: str) -> Worker:
         """Begin to empty a worker."""
         answer = await self._call("POST", f"/v1/workers/{worker_id}/drain")
@@ -216,12 +281,23 @@ class RouterClient:
         request = self._http.build_request(
             "GET", path, params=params, headers={"accept": "text/event-stream"}, timeout=None
         )
+        async for event in self._server_sent(request, hint):
+            yield event["data"]
+
+    async def _server_sent(self, request: httpx.Request, hint: str) -> AsyncIterator[_Fields]:
+        """Server-sent events, by field."""
         response = await self._send(request, stream=True)
+        event: _Fields = {}
         try:
             async for line in response.aiter_lines():
-                if line.startswith("data:"):
-                    yield line[5:]
+                name, _, value = line.partition(":")
+                if name:
+                    event[name] = value.removeprefix(" ")
+                elif not line and "data" in event:
+                    yield event
+                    event = {}
         except httpx.TransportError as error:
+            path = request.url.path
             raise Unavailable(f"the stream of {path} broke: {error}", hint=hint) from error
         finally:
             await response.aclose()
@@ -273,3 +349,30 @@ def _error_of(response: httpx.Response) -> AgentServeError:
             hint="is this URL an agentserve router?",
         )
     return from_body(body, retry_after=float(retry_after) if retry_after.isdigit() else None)
+
+
+def _milliseconds(text: str) -> float | None:
+    return int(text) / 1000 if text.isdigit() else None
+
+
+def _turn_fields(
+    instruction: str | None,
+    epoch: int | None,
+    outcome: Outcome | None,
+    compression: Compression | None,
+    resend_thin: bool,
+) -> dict[str, str]:
+    """The form of a turn, without its screenshot."""
+    fields = {
+        "instruction": instruction,
+        "epoch": None if epoch is None else str(epoch),
+        "outcome": outcome and outcome.model_dump_json(),
+        "compression": compression and compression.model_dump_json(),
+        "resend_thin": "true" if resend_thin else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _turn_options(timeout_s: float | None, on_disconnect: OnDisconnect) -> dict[str, Any]:
+    headers = {} if timeout_s is None else {"X-Request-Timeout-S": f"{timeout_s:g}"}
+    return {"headers": headers, "params": {"on_disconnect": on_disconnect}}

@@ -12,6 +12,7 @@ from agentserve.cli import (
     bench,
     cost,
     demo,
+    keys,
     nano,
     replay,
     run,
@@ -59,6 +60,7 @@ app.command("scenarios")(scenarios.scenarios)
 app.command("cost")(cost.cost)
 app.command("top")(top.top)
 app.add_typer(workers.app, name="workers")
+app.add_typer(keys.app, name="keys")
 app.add_typer(nano.app, name="nano")
 app.add_typer(bench.app, name="bench")
 

@@ -161,10 +161,10 @@ def _facts(options: DemoOptions) -> list[tuple[str, str]]:
 async def _router(options: DemoOptions, view: DemoView) -> AsyncIterator[RouterClient]:
     """A client of the given router, or of a stack that lives as long as the block."""
     from agentserve.cli.stack import StackOptions, local_stack
-    from agentserve.core.config import ROUTER_PORT
+    from agentserve.core.config import ROUTER_PORT, api_key
 
     if options.router is not None:
-        async with RouterClient(options.router) as client:
+        async with RouterClient(options.router, api_key=api_key()) as client:
             yield client
         return
     stack_options = StackOptions(

@@ -18,6 +18,7 @@ from agentserve.cli.console import err
 from agentserve.cli.nano_evaluate_view import EvaluationView
 from agentserve.cli.stack import StackOptions, local_stack
 from agentserve.client import RouterClient
+from agentserve.core.config import api_key
 from agentserve.core.errors import InvalidRequest, NoWorker
 from agentserve.core.workers import WorkerReport, WorkerState
 from agentserve.nano.evaluate.episodes import Conditions, Episode, PlayerName, plan
@@ -107,7 +108,7 @@ def make_report(options: EvaluateOptions, found: Found) -> Report:
 async def _router(options: EvaluateOptions, program: Path | None) -> AsyncIterator[RouterClient]:
     """A client of the given router, or of a stack that lives as long as the block."""
     if options.router is not None:
-        async with RouterClient(options.router) as client:
+        async with RouterClient(options.router, api_key=api_key()) as client:
             yield client
         return
     stack_options = StackOptions(

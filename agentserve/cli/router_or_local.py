@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentserve.cli.stack import StackOptions, Status, local_stack
 from agentserve.client import RouterClient
-from agentserve.core.config import otlp_endpoint, router_url
+from agentserve.core.config import api_key, otlp_endpoint, router_url
 from agentserve.core.tracing import can_export, exporting
 
 
@@ -23,5 +23,8 @@ async def router_or_local(
         stack.enter_context(exporting("agentserve-client", otlp_endpoint() and can_export()))
         if local:
             options = StackOptions(workers=1, programs=programs)
-            url = (await stack.enter_async_context(local_stack(options, status))).router
-        yield await stack.enter_async_context(RouterClient(url or router_url()))
+            started = await stack.enter_async_context(local_stack(options, status))
+            client = RouterClient(started.router)
+        else:
+            client = RouterClient(url or router_url(), api_key=api_key())
+        yield await stack.enter_async_context(client)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,6 +13,7 @@ from agentserve.core.config import (
     LOG_FORMATS,
     LOG_LEVELS,
     ROUTER_PORT,
+    Auth,
     LogConfig,
     RouterConfig,
     otlp_endpoint,
@@ -20,7 +21,11 @@ from agentserve.core.config import (
 )
 from agentserve.core.errors import InvalidRequest
 
+if TYPE_CHECKING:
+    from agentserve.router.server import Tls
+
 _DEFAULT = RouterConfig()
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def bundled_programs() -> Path:
@@ -63,9 +68,47 @@ def serve(
     host_threads: Annotated[
         int, typer.Option(help="Turns that one program host runs at once.")
     ] = _DEFAULT.host_threads,
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            help="keys: every request needs an API key of `agentserve keys`; none: whoever reaches "
+            "the port may do everything. (default: none on 127.0.0.1, else keys)"
+        ),
+    ] = None,
+    public_surface: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A surface whose sessions share caches with all tenants; repeat for several."
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM): serve HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
+    max_running_turns: Annotated[
+        int, typer.Option(help="Turns that run at once. (0: as many as the hosts can)")
+    ] = _DEFAULT.max_running_turns,
+    max_queued_turns: Annotated[
+        int, typer.Option(help="Turns that wait for that; more are refused.")
+    ] = _DEFAULT.max_queued_turns,
+    max_running_requests: Annotated[
+        int, typer.Option(help="Generations of the pass-through that run at once.")
+    ] = _DEFAULT.max_running_requests,
+    max_queued_requests: Annotated[
+        int, typer.Option(help="Generations that wait for that; more are refused.")
+    ] = _DEFAULT.max_queued_requests,
+    max_running_per_tenant: Annotated[
+        int, typer.Option(help="Of each tenant, turns and requests that run. (0: no own limit)")
+    ] = _DEFAULT.max_running_per_tenant,
+    max_queued_per_tenant: Annotated[
+        int, typer.Option(help="Of each tenant, turns and requests that wait. (0: no own limit)")
+    ] = _DEFAULT.max_queued_per_tenant,
     plain_workers: Annotated[
         bool, typer.Option(help="Accept workers without the plugin, for the pass-through only.")
     ] = _DEFAULT.plain_workers,
+    retention_days: Annotated[
+        float, typer.Option(help="Closed sessions are forgotten after so many days; 0: never.")
+    ] = _DEFAULT.retention_s / 86_400,
     max_body_bytes: Annotated[
         int, typer.Option(help="Largest request body.")
     ] = _DEFAULT.max_body_bytes,
@@ -107,19 +150,28 @@ def serve(
         programs=tuple(programs or [bundled_programs()]),
         hosts=hosts,
         host_threads=host_threads,
+        auth=_auth(auth, host),
+        public_surfaces=tuple(public_surface or ()),
+        max_running_turns=max_running_turns,
+        max_queued_turns=max_queued_turns,
+        max_running_requests=max_running_requests,
+        max_queued_requests=max_queued_requests,
+        max_running_per_tenant=max_running_per_tenant,
+        max_queued_per_tenant=max_queued_per_tenant,
         plain_workers=plain_workers,
+        retention_s=retention_days * 86_400,
         max_body_bytes=max_body_bytes,
         turn_timeout_s=turn_timeout_s,
         max_turn_tokens=max_turn_tokens,
         log=LogConfig(log_format, log_level),
         trace=_traces(trace),
     )
-    if host not in ("127.0.0.1", "localhost", "::1"):
+    if config.auth == "none" and host not in _LOOPBACK:
         err.print(
-            f"[yellow]warning[/]: listening on {host}: this release has no API keys yet, "
+            f"[yellow]warning[/]: listening on {host} without API keys: "
             "anyone who reaches the port can use it"
         )
-    run_router(config, host, port)
+    run_router(config, host, port, tls=_tls(tls_cert, tls_key))
 
 
 def _traces(wanted: bool | None) -> bool:
@@ -136,3 +188,22 @@ def _traces(wanted: bool | None) -> bool:
         )
         return False
     return bool(wanted)
+
+
+def _auth(asked: str | None, host: str) -> Auth:
+    match asked:
+        case "none" | "keys":
+            return asked
+        case None:
+            return "none" if host in _LOOPBACK else "keys"
+    raise typer.BadParameter("--auth is keys or none")
+
+
+def _tls(cert: Path | None, key: Path | None) -> Tls | None:
+    from agentserve.router.server import Tls
+
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise typer.BadParameter("give --tls-cert and --tls-key together")
+    return Tls(cert, key)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentserve.cli.bench_run import JsonOption
-from agentserve.core.config import router_url
+from agentserve.core.config import api_key, router_url
 from agentserve.core.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def _top(urls: list[str], interval: float, once: bool, as_json: bool) -> N
     live = console.is_terminal and not once and not as_json
     shown = Live(console=console, screen=True, auto_refresh=False) if live else None
     async with AsyncExitStack() as stack:
-        clients = [RouterClient(url, timeout_s=PATIENCE_S) for url in urls]
+        clients = [RouterClient(url, api_key=api_key(), timeout_s=PATIENCE_S) for url in urls]
         watch = Watch([await stack.enter_async_context(client) for client in clients])
         with shown or nullcontext():
             async for figures in _rounds(watch, interval, ended, once):

@@ -172,8 +172,8 @@ def figures(
         ],
         troubles=dict(troubles),
         sessions=_sessions(latest),
-        running=sum(int(r.samples.total("agentserve_running_turns")) for r in latest),
-        queued=sum(int(r.samples.total("agentserve_queued_turns")) for r in latest),
+        running=sum(_turns(r.samples, "running") for r in latest),
+        queued=sum(_turns(r.samples, "queued") for r in latest),
         turns_per_s=sum(rates) if rates else None,
         p50_s=quantile(0.5, turns),
         p95_s=quantile(0.95, turns),
@@ -198,14 +198,19 @@ def _router(reading: Reading, interval: Interval | None) -> RouterFigures:
     return RouterFigures(
         id=reading.router,
         url=reading.url,
-        running=int(samples.total("agentserve_running_turns")),
-        queued=int(samples.total("agentserve_queued_turns")),
+        running=_turns(samples, "running"),
+        queued=_turns(samples, "queued"),
         followers=int(samples.total("agentserve_event_followers")),
         memory_bytes=int(samples.total("process_resident_memory_bytes")),
         turns_per_s=rates[0],
         requests_per_s=rates[1],
         lag_p99_s=rates[2],
     )
+
+
+def _turns(samples: Samples, what: str) -> int:
+    """Without the requests of the pass-through."""
+    return int(samples.by(f"agentserve_{what}_turns", "kind").get("turns", 0))
 
 
 def _sessions(latest: Iterable[Reading]) -> dict[str, int]:

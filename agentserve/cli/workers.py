@@ -1,4 +1,4 @@
-"""``agentserve workers``: who serves behind a router, and how one of them is emptied."""
+"""``agentserve workers``: who serves behind a router; how one is emptied, added and removed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import typer
 
 from agentserve.cli.bench_run import JsonOption
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.core.config import router_url
+from agentserve.core.config import api_key, router_url
 from agentserve.core.errors import UnknownWorker
 
 if TYPE_CHECKING:
     from agentserve.client import RouterClient
     from agentserve.core.workers import Drain, Worker
 
-app = typer.Typer(invoke_without_command=True, help="List a router's workers; empty one of them.")
+app = typer.Typer(
+    invoke_without_command=True, help="List a router's workers; empty, add and remove them."
+)
 Router = Annotated[
     str | None, typer.Option(help="The router's URL. (default: $AGENTSERVE_ROUTER, else local)")
 ]
@@ -55,6 +57,27 @@ def undrain(worker: Named, router: Router = None) -> None:
     run_until_signal(_undrain(worker, router))
 
 
+@app.command()
+def add(
+    url: Annotated[str, typer.Argument(help="Its base URL, as the router reaches it.")],
+    router: Router = None,
+) -> None:
+    """Let a router, and all that share its store, use one more worker."""
+    run_until_signal(_add(url, router))
+
+
+@app.command()
+def remove(
+    worker: Named,
+    router: Router = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Though it has sessions: they are computed anew.")
+    ] = False,
+) -> None:
+    """Forget a worker that was added like this. Drain it first."""
+    run_until_signal(_remove(worker, router, force))
+
+
 async def _list(router: str | None) -> list[Worker]:
     async with _client(router) as client:
         return (await client.workers()).workers
@@ -70,7 +93,7 @@ async def _drain(name: str, router: str | None, wait: bool) -> None:
             out.print("next: agentserve workers, to see how far it is")
             return
         drain = begun.drain
-        with _progress() as shown:
+        with _Progress() as shown:
             async for drain in client.follow_drain(worker.id):
                 shown(drain)
     if drain.done:
@@ -89,10 +112,24 @@ async def _undrain(name: str, router: str | None) -> None:
     out.print(f"{worker.id} takes sessions again")
 
 
+async def _add(url: str, router: str | None) -> None:
+    async with _client(router) as client:
+        worker = await client.add_worker(url)
+    out.print(f"{worker.id} {worker.url} is {worker.state.value}")
+    out.print("next: agentserve workers, to see that it becomes ready")
+
+
+async def _remove(name: str, router: str | None, force: bool) -> None:
+    async with _client(router) as client:
+        worker = await _named(client, name)
+        await client.remove_worker(worker.id, force=force)
+    out.print(f"{worker.id} {worker.url} is forgotten; its process is yours to stop")
+
+
 def _client(router: str | None) -> RouterClient:
     from agentserve.client import RouterClient
 
-    return RouterClient(router or router_url())
+    return RouterClient(router or router_url(), api_key=api_key())
 
 
 async def _named(client: RouterClient, name: str) -> Worker:
@@ -107,7 +144,7 @@ async def _named(client: RouterClient, name: str) -> Worker:
     )
 
 
-class _progress:
+class _Progress:
     """A bar of the sessions that are moved."""
 
     def __init__(self) -> None:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
 
 from agentserve.core.errors import InvalidRequest
 
 MIB = 1024 * 1024
+Auth = Literal["none", "keys"]
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
 LOG_FORMATS = ("text", "json")
@@ -50,6 +53,11 @@ def service_name(default: str) -> str:
     return os.environ.get("OTEL_SERVICE_NAME") or default
 
 
+def api_key() -> str | None:
+    """The key that a client sends to the router: AGENTSERVE_KEY."""
+    return os.environ.get("AGENTSERVE_KEY") or None
+
+
 def chromium_path() -> Path | None:
     """The Chromium to run: AGENTSERVE_CHROMIUM, else CHROMIUM; None to look for one."""
     path = os.environ.get("AGENTSERVE_CHROMIUM") or os.environ.get("CHROMIUM")
@@ -63,8 +71,16 @@ def _check(name: str, value: float, low: float, high: float) -> None:
 
 def worker_url(text: str) -> str:
     """A worker's base URL in the form by which it is known. Raises InvalidRequest."""
-    if not text.startswith(("http://", "https://")):
-        raise InvalidRequest(f"{text!r} is not a worker's URL", hint="write it as http://HOST:PORT")
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, a broken address
+        fits = False
+    plain = fits and not (parts.username or parts.password or parts.query or parts.fragment)
+    if not plain or len(text) > 2000 or not text.isprintable() or " " in text:
+        raise InvalidRequest(
+            f"{text[:200]!r} is not a worker's URL", hint="write it as http://HOST:PORT"
+        )
     return text.rstrip("/")
 
 
@@ -112,12 +128,29 @@ class RouterConfig:
     """Program host processes."""
     host_threads: int = 16
     """Turns that one host runs at once."""
+    auth: Auth = "none"
+    """``keys``: every request needs an API key, and sees what is its tenant's. ``none``: whoever
+    reaches the port may do everything."""
+    public_surfaces: tuple[str, ...] = ()
+    """Surfaces whose sessions share KV and features with all tenants' sessions of them."""
+    max_running_turns: int = 0
+    """Turns that run at once; 0: as many as the hosts can."""
+    max_queued_turns: int = 256
+    """Turns that wait for that; each holds its screenshot in memory."""
+    max_running_requests: int = 512
+    """Generations of the pass-through that run at once."""
+    max_queued_requests: int = 512
+    max_running_per_tenant: int = 0
+    """The same for each tenant, of turns and of requests; 0: no limit of its own."""
+    max_queued_per_tenant: int = 0
     plain_workers: bool = False
     """Accept workers without the plugin, for the pass-through only."""
     max_body_bytes: int = 32 * MIB
     max_screenshot_bytes: int = 16 * MIB
     turn_timeout_s: float = 300.0
     max_turn_tokens: int = 512
+    retention_s: float = 7 * 86_400.0
+    """How long closed sessions are kept, with their turns and events; 0: for good."""
     health_interval_s: float = 1.0
     """How often each worker is asked for its health."""
     health_failures: int = 2
@@ -142,10 +175,23 @@ class RouterConfig:
             )
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
+        # more would wait in the hosts, where nobody sees to a fair order
+        _check("max_running_turns", self.max_running_turns, 0, self.hosts * self.host_threads)
+        _check("max_queued_turns", self.max_queued_turns, 0, 1_000_000)
+        _check("max_running_requests", self.max_running_requests, 1, 1_000_000)
+        _check("max_queued_requests", self.max_queued_requests, 0, 1_000_000)
+        _check("max_running_per_tenant", self.max_running_per_tenant, 0, 1_000_000)
+        _check("max_queued_per_tenant", self.max_queued_per_tenant, 0, 1_000_000)
         _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
         _check("max_turn_tokens", self.max_turn_tokens, 1, 32_768)
+        _check("retention_s", self.retention_s, 0, 3650 * 86_400)
         _check("health_interval_s", self.health_interval_s, 0.05, 600)
         _check("health_failures", self.health_failures, 1, 100)
+
+    @property
+    def running_turns(self) -> int:
+        """Turns that may run at once."""
+        return self.max_running_turns or self.hosts * self.host_threads
 
 
 @dataclass(frozen=True)

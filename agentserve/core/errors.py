@@ -3,12 +3,16 @@
 AgentServeError
 ├── BadRequest               the caller can mend it; nothing was changed
 │   ├── InvalidRequest       422  a field is missing, unknown or out of range
+│   ├── Unauthorized         401  no API key, or one that is unknown or has expired
+│   ├── Forbidden            403  the API key may not do this
 │   ├── UnknownRoute         404  no such path
 │   ├── MethodNotAllowed     405  the path is known, not with this method
 │   ├── UnknownSession       404  no such session
 │   ├── UnknownBlob          404  no such blob
 │   ├── UnknownWorker        404  no such worker
 │   ├── SessionClosed        409  the session is released or expired
+│   ├── SessionPaused        409  the session is paused
+│   ├── WorkerInUse          409  the worker still has sessions, or is not the API's to remove
 │   ├── StaleEpoch           409  the turn's epoch is not the session's current one
 │   ├── TurnInProgress       409  another turn of the session is running
 │   ├── UnknownProgram       422  the program is not registered
@@ -21,7 +25,8 @@ AgentServeError
 │   ├── HostLost             503  the program host died during the turn
 │   ├── WorkerLost           502  the worker died during the turn
 │   ├── TurnTimeout          504  the turn took longer than its limit
-│   ├── OverCapacity         429  a limit on running or queued turns is reached
+│   ├── OverCapacity         429  as much of this tenant is queued as may be
+│   ├── Overloaded           503  as much is queued as the router takes
 │   └── StorageFailed        507  the router cannot write to its store
 ├── ProgramFailed            500  the program raised
 ├── EngineMismatch           -    this SGLang does not fit the plugin (the worker does not start)
@@ -77,6 +82,14 @@ class InvalidRequest(BadRequest):
     code, status = "invalid_request", 422
 
 
+class Unauthorized(BadRequest):
+    code, status = "unauthorized", 401
+
+
+class Forbidden(BadRequest):
+    code, status = "forbidden", 403
+
+
 class UnknownRoute(BadRequest):
     code, status = "unknown_route", 404
 
@@ -99,6 +112,14 @@ class UnknownWorker(BadRequest):
 
 class SessionClosed(BadRequest):
     code, status = "session_closed", 409
+
+
+class SessionPaused(BadRequest):
+    code, status = "session_paused", 409
+
+
+class WorkerInUse(BadRequest):
+    code, status = "worker_in_use", 409
 
 
 class StaleEpoch(BadRequest):
@@ -151,6 +172,10 @@ class TurnTimeout(Unavailable):
 
 class OverCapacity(Unavailable):
     code, status = "over_capacity", 429
+
+
+class Overloaded(Unavailable):
+    code, status = "overloaded", 503
 
 
 class StorageFailed(Unavailable):

@@ -9,14 +9,19 @@ from typing import Any
 from pydantic import Field
 
 from agentserve.core.model import Wire
+from agentserve.core.sessions import TurnResult
 
 
 class EventType(StrEnum):
     SESSION_CREATED = "session.created"
+    SESSION_PAUSED = "session.paused"
+    SESSION_RESUMED = "session.resumed"
     SESSION_RELEASED = "session.released"
     SESSION_EXPIRED = "session.expired"
     PIN_PLACED = "pin.placed"
     PIN_MOVED = "pin.moved"
+    TURN_QUEUED = "turn.queued"
+    """Of a turn that found no place; it is followed by ``turn.started``, or ``turn.failed``."""
     TURN_STARTED = "turn.started"
     TURN_RETRIED = "turn.retried"
     TURN_COMPLETED = "turn.completed"
@@ -34,6 +39,31 @@ class Event(Wire):
     type: EventType
     at: datetime
     data: dict[str, Any] = Field(default_factory=dict)
+
+
+class TurnEventType(StrEnum):
+    """Of the stream of one turn."""
+
+    QUEUED = "queued"
+    STARTED = "started"
+    RETRIED = "retried"
+    COMPLETED = "completed"
+
+
+class TurnEvent(Wire):
+    """One event of a turn's stream."""
+
+    id: str
+    """``<session>:<epoch>:<n>``: sent along as Last-Event-ID, it says what was seen already."""
+    type: TurnEventType
+    data: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def result(self) -> TurnResult | None:
+        """Of ``completed``."""
+        if self.type is not TurnEventType.COMPLETED:
+            return None
+        return TurnResult.model_validate(self.data)
 
 
 class EventPage(Wire):

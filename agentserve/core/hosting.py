@@ -51,6 +51,8 @@ class HostTurn(Wire):
     timeout_s: float
     max_turn_tokens: int
     """Most tokens one generation call may add."""
+    cache_salt: str = ""
+    """Tells SGLang apart whose prompts these are; empty for nobody's."""
     compression: Compression = Compression()
     """How the worker chooses from the items of the plan that are to be thinned."""
     worker_id: str | None = None
@@ -70,6 +72,7 @@ class HostWarming(Wire):
     timeout_s: float
     worker_id: str | None = None
     """For the host's log."""
+    cache_salt: str = ""
 
 
 class HostAnswer(Wire):

@@ -99,12 +99,15 @@ class SessionCreate(ScreenPolicy):
                 f"metadata holds at most {MAX_METADATA} entries, keys to 100 and values to 1000 "
                 "characters"
             )
+        for text in (*value, *value.values()):
+            text.encode()  # a half of a character is no text: an error of the caller's
         return value
 
 
 class SessionStatus(StrEnum):
     IDLE = "idle"
     RUNNING = "running"
+    PAUSED = "paused"
     RELEASED = "released"
     EXPIRED = "expired"
 
@@ -222,6 +225,8 @@ class Session(ScreenPolicy):
     task: str
     model: str | None
     surface: str = ""
+    public: bool = False
+    """Whether its surface is one whose caches all tenants share."""
     parent: SessionId | None = None
     """The session that this one was forked from."""
     space: ScreenSpace
@@ -230,6 +235,8 @@ class Session(ScreenPolicy):
     created_at: datetime
     expires_at: datetime
     last_active_at: datetime
+    closed_at: datetime | None = None
+    """When it was released, or expired."""
     timeout_s: float
     inactivity_timeout_s: float
     epoch: int = 0
@@ -255,6 +262,32 @@ def creation_of(session: Session) -> SessionCreate:
         timeout_s=session.timeout_s,
         inactivity_timeout_s=session.inactivity_timeout_s,
     )
+
+
+class BulkRelease(Wire):
+    """Body of ``POST /v1/sessions/release``: which sessions. Exactly one of the three."""
+
+    ids: Annotated[list[SessionId], Field(min_length=1, max_length=1000)] | None = None
+    metadata: dict[str, str] | None = None
+    """Those whose metadata has all of these entries."""
+    all: Literal[True] | None = None
+    """All of the tenant's."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in ("ids", "metadata", "all") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of ids, metadata and all")
+        if self.metadata is not None and not self.metadata:
+            raise ValueError("metadata names no entry: all sessions have no entry at least")
+        return self
+
+
+class BulkReleased(Wire):
+    released: int
+    """Sessions that were open, or paused, and are closed now."""
+    unknown: list[SessionId] = Field(default_factory=list)
+    """Of the ids, those that are none."""
 
 
 class SessionPage(Wire):

@@ -82,5 +82,23 @@ class Worker(Wire):
     """Set while the worker gives its sessions away and takes no new ones."""
 
 
+class WorkerAdd(Wire):
+    """Body of ``POST /v1/workers``."""
+
+    url: str
+    """Its base URL."""
+
+
 class WorkerList(Wire):
     workers: list[Worker]
+
+
+def for_users(worker: Worker) -> Worker:
+    """What a tenant is told of a worker."""
+    return Worker(
+        id=worker.id,
+        url="",
+        state=worker.state,
+        boot_id=worker.boot_id,
+        report=worker.report and worker.report.model_copy(update={"hooks": []}),
+    )

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from agentserve.core.errors import InvalidRequest
+from agentserve.engine.items.salting import salted_content, salted_hash
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def bad_request() -> Iterator[None]:
         raise ValueError(f"{error.message}{hint}") from error
 
 
+def fetches_media(manager: Any) -> bool:
+    """Whether the worker may fetch media, from the domains that its operator has named."""
+    return bool(manager.server_args.allowed_media_domains)
+
+
 def image_url(source: Any) -> str | None:
     """The URL of one entry of a request's ``image_data``; None when it is no URL."""
     if isinstance(source, dict):
@@ -92,9 +98,10 @@ def processor_facts(processor: Any) -> ProcessorFacts:
 
 
 async def image_patches(
-    processor: Any, sources: Sequence[Any], *, resize: bool = True
+    processor: Any, sources: Sequence[Any], salt: str, *, resize: bool = True
 ) -> list[Patches]:
-    """Decode and preprocess images, or find them in the processor's cache.
+    """Decode and preprocess images, or find them in the processor's cache. ``salt`` goes into what
+    they are known by: see items.salting.
 
     ``resize`` as SGLang does it: to the grid, and into the processor's limits of pixels. Raises
     ValueError for what is no image.
@@ -116,10 +123,11 @@ async def image_patches(
         _, rows, columns = artifact.model_specific_data["image_grid_thw"].flatten().tolist()
         patches.append(
             Patches(
-                content=hashlib.sha256(
-                    f"{artifact.content_digest} {settings}".encode()
-                ).hexdigest(),
-                hash=artifact.feature_hash,
+                content=salted_content(
+                    hashlib.sha256(f"{artifact.content_digest} {settings}".encode()).hexdigest(),
+                    salt,
+                ),
+                hash=salted_hash(artifact.feature_hash, salt),
                 rows=rows // merge,
                 columns=columns // merge,
                 artifact=artifact,

@@ -46,6 +46,7 @@ class RouterEndpoint(RuntimeEndpoint):
         url: str,
         session_id: str | None = None,
         *,
+        api_key: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Asks the router for its workers, whose model decides the chat template.
@@ -58,6 +59,7 @@ class RouterEndpoint(RuntimeEndpoint):
         self._http = httpx.Client(
             base_url=self.base_url,
             timeout=TIMEOUT_S,
+            headers={"authorization": f"Bearer {api_key}"} if api_key else None,
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S),
             transport=transport,
         )

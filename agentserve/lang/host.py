@@ -98,14 +98,14 @@ def main() -> None:
     from agentserve.lang.frontend import import_frontend
 
     import_frontend()
+    from agentserve.lang.http import WorkerHttp
     from agentserve.lang.registry import load_registry
     from agentserve.lang.service import create_app
     from agentserve.lang.turns import TurnRunner
-    from agentserve.lang.worker import create_http
 
     registry = load_registry(args.programs)
     log.info("programs: %s", ", ".join(sorted(registry.programs)) or "none")
-    with create_http() as http, exporting("agentserve-program-host", args.trace):
+    with WorkerHttp() as http, exporting("agentserve-program-host", args.trace):
         runner = TurnRunner(registry=registry, blobs=args.blobs, http=http)
         app = create_app(runner, threads=args.threads, on_stuck=_stuck)
         config = uvicorn.Config(

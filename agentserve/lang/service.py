@@ -17,13 +17,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.hosting import HostTurn, HostWarming
+from agentserve.core.leaving import ClientLeft, while_client_waits
 from agentserve.core.logs import tell
 from agentserve.core.model import Wire
 from agentserve.core.tracing import parent_in, span
 from agentserve.lang.turns import TurnRunner
-from agentserve.lang.worker import Deadline
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -31,6 +32,8 @@ Ask = TypeVar("Ask", HostTurn, HostWarming)
 
 GRACE_S = 1.0
 """A turn that is late gets this long to say so itself, with the better message."""
+CLIENT_LEFT = 499
+"""The status of an answer to nobody, as proxies log it."""
 
 
 class TurnPool:
@@ -43,16 +46,25 @@ class TurnPool:
         self._on_stuck = on_stuck
 
     async def run(self, work: Callable[[Ask, Deadline], T], ask: Ask) -> T:
-        """Raises what ``work`` raises; TurnTimeout also for a program that does not stop."""
+        """Raises what ``work`` raises; TurnTimeout also for a program that does not stop. When
+        cancelled, the call that it waits for is broken off."""
         deadline = Deadline(ask.timeout_s)
         job = self._pool.submit(copy_context().run, work, ask, deadline)
+        done = asyncio.wrap_future(job)
         try:
             async with asyncio.timeout(ask.timeout_s + GRACE_S):
-                return await asyncio.shield(asyncio.wrap_future(job))
+                return await asyncio.shield(done)
         except TimeoutError:
             if not job.cancel():
                 self._give_up(job, ask.session_id)
             raise deadline.exceeded() from None
+        except asyncio.CancelledError:
+            deadline.end()
+            if not job.cancel():
+                await asyncio.wait({done}, timeout=GRACE_S)
+            if not done.done():
+                self._give_up(job, ask.session_id)
+            raise
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -96,7 +108,10 @@ def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]
         about = {"session_id": ask.session_id, "request_id": ask.request_id}
         try:
             with span(request.url.path, "server", parent=parent_in(request.headers), **about):
-                return _json((await pool.run(work, ask)).model_dump_json())
+                answer = await while_client_waits(request.receive, pool.run(work, ask))
+            return _json(answer.model_dump_json())
+        except ClientLeft:
+            return Response(status_code=CLIENT_LEFT)
         except AgentServeError as error:
             return _failure(error, session_id=ask.session_id, request_id=ask.request_id)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 from sglang.lang.interpreter import ProgramState
 
 from agentserve.core.blobs import blob_path
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import ProgramFailed, Unavailable, UnknownBlob, WorkerRefused
 from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming
@@ -21,10 +21,11 @@ from agentserve.core.sessions import CallUsage, Outcome
 from agentserve.lang.backend import SessionBackend, call_usage
 from agentserve.lang.executor import SessionExecutor
 from agentserve.lang.expressions import ScreenView
+from agentserve.lang.http import WorkerHttp
 from agentserve.lang.prompt import Prompt, prefix_input
 from agentserve.lang.registry import Program, Registry
 from agentserve.lang.tokenizer import TokenizerCache
-from agentserve.lang.worker import Deadline, WorkerClient
+from agentserve.lang.worker import WorkerClient
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class TurnRunner:
 
     registry: Registry
     blobs: Path
-    http: httpx.Client
+    http: WorkerHttp
     tokenizers: TokenizerCache = field(default_factory=TokenizerCache)
 
     def run(self, turn: HostTurn, deadline: Deadline) -> HostAnswer:
@@ -49,7 +50,7 @@ class TurnRunner:
         ProgramFailed."""
         deadline.remaining()  # a turn may have waited for its thread until now
         program = self.registry.get(turn.program)
-        worker = WorkerClient(self.http, turn.worker_url, deadline)
+        worker = WorkerClient(self.http, turn.worker_url, deadline, turn.cache_salt)
         tokenizer = self.tokenizers.get(turn.tokenizer_sha256, worker.tokenizer_json)
         prompt = Prompt(
             turn.plan.prior,
@@ -76,7 +77,7 @@ class TurnRunner:
     def warm(self, warming: HostWarming, deadline: Deadline) -> CallUsage:
         """Raises UnknownBlob, WorkerLost, WorkerRefused and TurnTimeout."""
         deadline.remaining()
-        worker = WorkerClient(self.http, warming.worker_url, deadline)
+        worker = WorkerClient(self.http, warming.worker_url, deadline, warming.cache_salt)
         tokenizer = self.tokenizers.get(warming.tokenizer_sha256, worker.tokenizer_json)
         prompt = prefix_input(warming.pieces, tokenizer, family_named(warming.family))
         body = {

@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
 
 from agentserve.core import tracing
-from agentserve.core.config import KEEP_CONNECTION_S
-from agentserve.core.errors import AgentServeError, TurnTimeout, WorkerLost, WorkerRefused
+from agentserve.core.deadlines import Deadline
+from agentserve.core.errors import AgentServeError, WorkerLost, WorkerRefused
+from agentserve.lang.http import WorkerHttp
 
 CONNECT_TIMEOUT_S = 5.0
 _RESTARTED = "the worker died or was restarted; the turn can run again on another one"
-
-
-class Deadline:
-    """The moment at which a turn's time is over."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def remaining(self) -> float:
-        """Seconds left, more than 0. Raises TurnTimeout."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise self.exceeded()
-        return left
-
-    def exceeded(self) -> TurnTimeout:
-        return TurnTimeout(
-            f"the turn took longer than its {self.seconds:g} s",
-            hint="ask again with the same epoch, or raise the router's turn timeout",
-        )
-
-
-def create_http() -> httpx.Client:
-    """The connection pool of a host, shared by its threads."""
-    return httpx.Client(
-        trust_env=False,  # a proxy of the environment must not get between host and worker
-        limits=httpx.Limits(
-            max_connections=None,
-            max_keepalive_connections=64,
-            keepalive_expiry=KEEP_CONNECTION_S,
-        ),
-    )
 
 
 class WorkerClient:
@@ -55,8 +22,13 @@ class WorkerClient:
     worker's message) or TurnTimeout.
     """
 
-    def __init__(self, http: httpx.Client, url: str, deadline: Deadline) -> None:
+    def __init__(
+        self, http: WorkerHttp, url: str, deadline: Deadline, cache_salt: str = ""
+    ) -> None:
+        """``cache_salt`` parts what is generated here from others' prompts in the worker's caches;
+        empty for nothing."""
         self.url = url.rstrip("/")
+        self._salt = {"cache_salt": cache_salt} if cache_salt else {}
         self._http = http
         self._deadline = deadline
 
@@ -65,7 +37,7 @@ class WorkerClient:
 
     def generate(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """``POST /generate``: one answer for each prompt in ``input_ids``."""
-        response = self._send("POST", "/generate", json=body)
+        response = self._send("POST", "/generate", json=body | self._salt)
         try:
             answer = response.json()
             answers = answer if isinstance(answer, list) else [answer]
@@ -93,7 +65,7 @@ class WorkerClient:
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_TIMEOUT_S))
         options |= {"timeout": timeout, "headers": tracing.headers()}
         try:
-            response = self._http.request(method, self.url + path, **options)
+            response = self._http.request(method, self.url + path, self._deadline, **options)
         except httpx.ConnectTimeout as error:
             raise self._lost(error) from error
         except httpx.TimeoutException as error:

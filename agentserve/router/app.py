@@ -15,6 +15,7 @@ from agentserve.core.sessions import TurnRequest
 from agentserve.router.api import ROUTERS
 from agentserve.router.errors import Requests, add_error_handlers
 from agentserve.router.hosts import HostCommand, program_host
+from agentserve.router.identity import Identity
 from agentserve.router.limits import BodyLimit
 from agentserve.router.metrics import Metrics
 from agentserve.router.services import running_services
@@ -53,6 +54,7 @@ def create_app(config: RouterConfig, *, host_command: HostCommand = program_host
     )
     add_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
+    app.add_middleware(Identity, needed=config.auth == "keys")
     app.add_middleware(Requests, metrics=metrics)
     app.add_middleware(Traces)  # added last: the outermost
     for router in ROUTERS:

@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from agentserve.core.config import RouterConfig
 from agentserve.core.hosting import HostTurn
-from agentserve.core.plans import Piece, Plan, VisualItem
+from agentserve.core.plans import Piece, Plan, VisualItem, num_tokens
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome
 from agentserve.core.workers import Worker
@@ -31,6 +31,10 @@ class TurnAsk:
     """None means the session's."""
     resend_thin: bool = False
     request_id: str = ""
+    timeout_s: float | None = None
+    """What the client gives it. None, and more than that, means the router's limit."""
+    goes_on: bool = True
+    """Whether a turn that runs goes on when its clients leave."""
 
 
 def turn_key(epoch: int, screenshot: str, instruction: str | None) -> str:
@@ -86,7 +90,12 @@ def turn_budget(record: SessionRecord, ask: TurnAsk, worker: Worker, max_turn_to
 
 
 def host_turn(
-    record: SessionRecord, ask: TurnAsk, plan: Plan, worker: Worker, config: RouterConfig
+    record: SessionRecord,
+    ask: TurnAsk,
+    plan: Plan,
+    worker: Worker,
+    timeout_s: float,
+    max_turn_tokens: int,
 ) -> HostTurn:
     """The request to the program host. The first turn's instruction is the task by default."""
     session = record.session
@@ -108,8 +117,20 @@ def host_turn(
         family=record.binding.family,
         worker_url=worker.url,
         tokenizer_sha256=record.binding.tokenizer_sha256,
-        timeout_s=config.turn_timeout_s,
-        max_turn_tokens=config.max_turn_tokens,
+        timeout_s=timeout_s,
+        max_turn_tokens=max_turn_tokens,
+        cache_salt=record.salt,
         compression=ask.compression or session.compression,
         worker_id=worker.id,
     )
+
+
+def started(plan: Plan, worker: Worker, attempt: int) -> dict[str, Any]:
+    """What a turn's stream tells when it is sent to its worker."""
+    return {
+        "worker": {"id": worker.id, "boot_id": worker.boot_id},
+        "attempt": attempt,
+        "prior_tokens": plan.prior_tokens,
+        "screen_tokens": num_tokens([*plan.screen]),
+        "move": plan.move,
+    }

@@ -1,4 +1,5 @@
-"""Where the router learns of its workers: from its settings, or from a file that others keep.
+"""Where the router learns of its workers: from its settings, or from a file that others keep, and
+at run time from its API.
 
 What a cluster knows (DNS, Kubernetes' endpoints, Ray) is another Discovery, or a program that
 writes the file.
@@ -9,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from agentserve.core.config import worker_url
-from agentserve.core.errors import InvalidRequest
+from agentserve.core.errors import InvalidRequest, StorageFailed, WorkerInUse
+from agentserve.router.store import Store
+from agentserve.router.tasks import end
 
 log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
@@ -59,6 +63,60 @@ class FileDiscovery:
                     known = urls
                     yield urls
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+class RuntimeDiscovery:
+    """Those of another discovery, and those that were added at run time. The latter are in the
+    store: they outlive a router, and all that share the store have them."""
+
+    def __init__(self, base: Discovery, store: Store) -> None:
+        self._base = base
+        self._store = store
+        self._named: list[str] = []
+        self._changed = asyncio.Event()
+
+    async def add(self, url: str) -> None:
+        """Raises StorageFailed."""
+        await self._store.add_worker(url)
+        self._changed.set()
+
+    async def remove(self, url: str) -> None:
+        """Raises WorkerInUse for one that is not of those, StorageFailed."""
+        if url in self._named or not await self._store.remove_worker(url):
+            raise WorkerInUse(
+                f"the worker {url} was not added by the API",
+                hint="take it out of --workers-file, or restart the router without --worker",
+            )
+        self._changed.set()
+
+    async def workers(self) -> AsyncIterator[list[str]]:
+        told = self._base.workers()
+        self._named = await anext(told)
+        following = asyncio.create_task(self._follow(told))
+        known: list[str] | None = None
+        try:
+            while True:
+                self._changed.clear()
+                try:
+                    urls = list(dict.fromkeys([*self._named, *await self._store.added_workers()]))
+                except StorageFailed as error:
+                    if known is None:
+                        raise
+                    log.warning("the workers stay as they were: %s", error.message)
+                    urls = known
+                if urls != known:
+                    known = urls
+                    yield urls
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_EVERY_S):
+                        await self._changed.wait()
+        finally:
+            await end([following])
+
+    async def _follow(self, told: AsyncIterator[list[str]]) -> None:
+        async for urls in told:
+            self._named = urls
+            self._changed.set()
 
 
 def read_workers(path: Path) -> list[str]:

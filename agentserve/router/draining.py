@@ -218,6 +218,7 @@ class Drains:
                         tokenizer_sha256=record.binding.tokenizer_sha256,
                         timeout_s=self._timeout_s,
                         worker_id=target.id,
+                        cache_salt=record.salt,
                     )
                 )
             held = num_tokens(pieces)
@@ -238,8 +239,7 @@ class Drains:
         return 0 if load is None else load.sessions
 
     async def _pinned(self, worker_id: str) -> list[SessionRecord]:
-        # no life of a worker has an empty boot id: all that are pinned to it
-        return await self._store.pinned_before(worker_id, "", await self._left(worker_id))
+        return await self._store.pinned(worker_id, await self._left(worker_id))
 
     async def _tell(self, worker_id: str, drain: Drain | None) -> None:
         async with self._changed:

@@ -28,6 +28,7 @@ from agentserve.core.errors import (
     MethodNotAllowed,
     UnknownRoute,
 )
+from agentserve.core.leaving import ClientLeft
 from agentserve.core.logs import tell
 from agentserve.router.access import METHODS, log_access
 from agentserve.router.metrics import Metrics
@@ -133,7 +134,7 @@ class Requests:
 
         try:
             await self._app(scope, receive, with_id)
-        except ClientDisconnect:
+        except (ClientDisconnect, ClientLeft):
             log.info("the client went away")
         except Exception as error:  # the process edge: no request may take the router down
             cause = error.__cause__ if isinstance(error.__cause__, AgentServeError) else error

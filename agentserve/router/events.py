@@ -63,7 +63,7 @@ class EventLog:
                         return
                     after = event.seq
                 if not events:
-                    if record is None or not record.open:
+                    if record is None or record.closed:
                         return
                     await _wait(changed)
 

@@ -21,10 +21,10 @@ import httpx
 
 from agentserve.core import tracing
 from agentserve.core.config import KEEP_CONNECTION_S, LogConfig, RouterConfig
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
     AgentServeError,
     HostLost,
-    OverCapacity,
     TurnTimeout,
     UnknownProgram,
     from_body,
@@ -32,6 +32,7 @@ from agentserve.core.errors import (
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramList
 from agentserve.core.sessions import CallUsage
 from agentserve.router.metrics import Metrics
+from agentserve.router.tasks import end
 
 log = logging.getLogger(__name__)
 START_TIMEOUT_S = 120.0
@@ -123,9 +124,7 @@ class HostPool:
 
     async def stop(self) -> None:
         keepers = [host.keeper for host in self._hosts if host.keeper is not None]
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        await end(keepers, 2 * STOP_TIMEOUT_S)
         await asyncio.to_thread(shutil.rmtree, self._sockets, ignore_errors=True)
 
     # what callers ask
@@ -171,8 +170,10 @@ class HostPool:
     async def turn(self, turn: HostTurn) -> HostAnswer:
         """Run a turn on the host with the fewest running.
 
-        Raises what the host answered, HostLost when it died, OverCapacity when none became free,
-        TurnTimeout when the host did not keep the turn's own limit.
+        Raises what the host answered, HostLost when it died, TurnTimeout when the host did not keep
+        the turn's own limit, or none became free in it. No more turns are begun than the hosts have
+        threads for: what waits here is what a host that is being started anew, or a warming, has
+        left without one.
         """
         return HostAnswer.model_validate_json(await self._ask("/turns", turn))
 
@@ -185,9 +186,11 @@ class HostPool:
 
     async def _ask(self, path: str, ask: HostTurn | HostWarming) -> bytes:
         """The body of the host's answer."""
-        async with self._free_host(ask.timeout_s) as host:
+        deadline = Deadline(ask.timeout_s)
+        async with self._free_host(deadline) as host:
             client = host.client
             assert client is not None
+            ask = ask.model_copy(update={"timeout_s": deadline.remaining()})
             try:
                 answer = await client.post(
                     path,
@@ -230,12 +233,13 @@ class HostPool:
                 _signal(host.process, signal.SIGKILL)
 
     @asynccontextmanager
-    async def _free_host(self, timeout_s: float) -> AsyncIterator[_Host]:
+    async def _free_host(self, deadline: Deadline) -> AsyncIterator[_Host]:
         def free() -> list[_Host]:
             return [h for h in self._hosts if h.client is not None and h.running < h.spec.threads]
 
         while not (candidates := free()):
-            await self._wait(free, min(timeout_s, START_TIMEOUT_S), self._none_free)
+            timeout_s = min(deadline.remaining(), START_TIMEOUT_S)
+            await self._wait(free, timeout_s, lambda: self._none_free(deadline))
         host = min(candidates, key=lambda h: h.running)
         host.running += 1
         try:
@@ -260,10 +264,8 @@ class HostPool:
         async with self._changed:
             self._changed.notify_all()
 
-    def _none_free(self) -> AgentServeError:
-        if not self.ready:
-            return _no_host()
-        return OverCapacity("all program hosts are busy", hint="ask again later", retry_after=1)
+    def _none_free(self, deadline: Deadline) -> AgentServeError:
+        return deadline.exceeded() if self.ready else _no_host()
 
     async def _keep(self, host: _Host) -> None:
         """Keep one host running until cancelled."""

@@ -15,6 +15,7 @@ from prometheus_client import (
 
 from agentserve.core.sessions import SessionStatus, TurnResult
 from agentserve.core.workers import Worker, WorkerState
+from agentserve.router.admission import Admission
 from agentserve.router.worker_metrics import WorkerMetrics
 
 _TURN_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 300)
@@ -32,10 +33,9 @@ class Metrics:
     agentserve_turns_total{outcome}                  turns by ``completed``, ``replayed`` or an
                                                      error code
     agentserve_turn_seconds                          time of completed turns
-    agentserve_turn_phase_seconds{phase}             of it, by ``decode``, ``plan``, ``program``,
-                                                     ``store``; a phase that is repeated counts anew
-    agentserve_running_turns                         turns that this router runs now
-    agentserve_queued_turns                          turns that wait here until they may run
+    agentserve_turn_phase_seconds{phase}             of it, by ``decode``, ``wait`` (for a place),
+                                                     ``plan``, ``program``, ``store``; a phase that
+                                                     is repeated counts anew
     agentserve_turn_retries_total{reason}            turns begun again after a loss
     agentserve_pin_moves_total{reason}               sessions that changed their worker
     agentserve_cache_losses_total{reason}            turns that found less in their worker's cache
@@ -57,6 +57,9 @@ class Metrics:
                                                      restart
     agentserve_sessions{status}                      sessions by status, of all routers of a store
     agentserve_workers{state}                        workers by state
+    agentserve_running_turns{kind}                   turns, and requests of the pass-through, that
+                                                     run
+    agentserve_queued_turns{kind}                    those that wait for a place
     ================================================ ============================================
     """
 
@@ -98,8 +101,6 @@ class Metrics:
             buckets=_PHASE_BUCKETS,
             registry=r,
         )
-        self.running_turns = Gauge("agentserve_running_turns", "Running turns.", registry=r)
-        self.queued_turns = Gauge("agentserve_queued_turns", "Waiting turns.", registry=r)
         self.pass_requests = Counter(
             "agentserve_pass_requests", "Pass-through requests.", ["outcome"], registry=r
         )
@@ -133,6 +134,8 @@ class Metrics:
         ProcessCollector(registry=r)
         self._sessions = Gauge("agentserve_sessions", "Sessions.", ["status"], registry=r)
         self._workers = Gauge("agentserve_workers", "Workers.", ["state"], registry=r)
+        self._running = Gauge("agentserve_running_turns", "That run.", ["kind"], registry=r)
+        self._queued = Gauge("agentserve_queued_turns", "That wait.", ["kind"], registry=r)
 
     def turn_completed(self, result: TurnResult) -> None:
         self.turns.labels("completed").inc()
@@ -146,7 +149,12 @@ class Metrics:
             self.cached_tokens.inc(call.cached_tokens)
             self.completion_tokens.inc(call.completion_tokens)
 
-    def render(self, sessions: Mapping[str, int] | None, workers: Iterable[Worker]) -> bytes:
+    def render(
+        self,
+        sessions: Mapping[str, int] | None,
+        workers: Iterable[Worker],
+        admissions: Iterable[Admission] = (),
+    ) -> bytes:
         """The text exposition, with the gauges set to what is now. ``sessions`` is None while the
         store cannot tell: then nothing is said of them, rather than that there are none."""
         self._sessions.clear()
@@ -157,5 +165,8 @@ class Metrics:
         states = [worker.state for worker in known]
         for state in WorkerState:
             self._workers.labels(state.value).set(states.count(state))
+        for admission in admissions:
+            self._running.labels(admission.name).set(admission.running)
+            self._queued.labels(admission.name).set(admission.queued)
         self._by_worker.set(known, pinned=sessions is not None)
         return generate_latest(self._registry)

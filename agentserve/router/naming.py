@@ -34,7 +34,7 @@ def session_name(headers: Mapping[str, str], body: bytes) -> str | None:
     if (key := headers.get(ROUTING_KEY)) is not None:
         return _made("routing-key", key)
     for name in BODY_KEYS:
-        if (value := _string_at(body, name)) is not None:
+        if (value := string_at(body, name)) is not None:
             return _made(name, value)
     return None
 
@@ -44,7 +44,7 @@ def _made(kind: str, value: str) -> str:
     return f"{kind}:{hashlib.sha256(value.encode()).hexdigest()[:32]}"
 
 
-def _string_at(body: bytes, key: str) -> str | None:
+def string_at(body: bytes, key: str) -> str | None:
     """The first string that is the value of a key."""
     quoted = json.dumps(key).encode()
     at = body.find(quoted)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from starlette.requests import ClientDisconnect
 
 from agentserve.core.errors import AgentServeError
+from agentserve.core.leaving import ClientLeft
 from agentserve.router.metrics import Metrics
 
 
@@ -40,6 +41,6 @@ class Passage:
     def end(self, error: BaseException | None = None) -> None:
         if isinstance(error, AgentServeError):
             self._outcome = error.code
-        elif isinstance(error, ClientDisconnect | asyncio.CancelledError):
+        elif isinstance(error, ClientDisconnect | ClientLeft | asyncio.CancelledError):
             self._outcome = "left"
         self._metrics.pass_requests.labels(self._outcome).inc()

@@ -29,20 +29,26 @@ class Passing:
         self._placing = asyncio.Lock()
 
     async def choose(
-        self, session_id: str | None, body: bytes, lost: frozenset[str] = frozenset()
+        self,
+        tenant: str,
+        name: str | None,
+        body: bytes,
+        lost: frozenset[str] = frozenset(),
     ) -> Worker:
-        """The worker for a request; ``lost`` names those that this request found dead.
+        """The worker for a tenant's request; ``lost`` names those that this request found dead.
 
         Raises NoWorker, SessionClosed.
         """
-        if session_id is None:
+        if name is None:
             return await self._pick("", body, lost)
-        if await self._store.get(session_id) is not None:
-            record = await self._sessions.open(session_id)
+        record = await self._store.get(name)
+        # another tenant's session is to this one a name like any other
+        if record is not None and record.tenant == tenant:
+            record = await self._sessions.open(name)
             _, worker = await self._sessions.pins.place(record, lost)
             return worker
         async with self._placing:
-            return await self._by_name(session_id, body, lost)
+            return await self._by_name(f"{tenant}/{name}" if tenant else name, body, lost)
 
     async def _by_name(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
         known = await self._store.pass_pin(name)

@@ -76,7 +76,7 @@ class Pins:
         they spread anew; one that fits nowhere keeps its pin until its next turn."""
         stuck: set[str] = set()
         while True:
-            records = await self._store.pinned_before(worker_id, boot_id, _BATCH + len(stuck))
+            records = await self._store.pinned(worker_id, _BATCH + len(stuck), but=boot_id)
             records = [record for record in records if record.session.id not in stuck]
             if not records:
                 return

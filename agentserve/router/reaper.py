@@ -1,11 +1,13 @@
 """Work that nobody asks for: sessions expire, pins of dead workers move, turns of dead routers end,
-names are forgotten."""
+names are forgotten, and closed sessions with their turns and events."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
+from agentserve.core.errors import UnknownSession
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import Store
@@ -23,8 +25,15 @@ class Reaper:
     """Three tasks for a whole router, however many sessions there are."""
 
     def __init__(
-        self, store: Store, sessions: Sessions, registry: WorkerRegistry, replica: Replica
+        self,
+        store: Store,
+        sessions: Sessions,
+        registry: WorkerRegistry,
+        replica: Replica,
+        retention_s: float,
     ) -> None:
+        """``retention_s``: how long closed sessions are kept; 0: for good."""
+        self._retention_s = retention_s
         self._store = store
         self._sessions = sessions
         self._registry = registry
@@ -46,6 +55,13 @@ class Reaper:
             for record in due:
                 await self._sessions.expire(record)
         await self._store.drop_pass_pins(time.time() - PASS_PIN_TTL_S)
+        while self._retention_s:
+            old = await self._store.closed(time.time() - self._retention_s, _BATCH)
+            for record in old:
+                with suppress(UnknownSession):  # another router was faster
+                    await self._sessions.delete(record.session.id)
+            if not old:
+                return
 
     async def _take_over(self) -> None:
         await self._sessions.recover(await self._replica.alive())

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 import uvloop
 from fastapi import FastAPI
 
 from agentserve.core.config import ROUTER_PORT, RouterConfig
-from agentserve.core.errors import Unavailable
+from agentserve.core.errors import InvalidRequest, Unavailable
 from agentserve.core.logs import set_up_logs
 from agentserve.core.tracing import exporting
 from agentserve.router.app import create_app
@@ -23,6 +26,24 @@ KEEP_ALIVE_S = 75
 that they never send into one that is being closed."""
 STOP_TIMEOUT_S = 10
 """How long open requests may go on once the router is told to stop."""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files of a certificate chain and its private key."""
+
+    cert: Path
+    key: Path
+
+    def check(self) -> None:
+        """Raises InvalidRequest when they cannot be used."""
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.cert, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidRequest(
+                f"the certificate {self.cert} with the key {self.key} cannot be used: {error}",
+                hint="both are PEM files; the key is not encrypted",
+            ) from error
 
 
 class _Server(uvicorn.Server):
@@ -45,7 +66,8 @@ class _Server(uvicorn.Server):
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
-            print(f"agentserve router listening on http://{where}:{port}", flush=True)
+            scheme = "https" if self.config.is_ssl else "http"
+            print(f"agentserve router listening on {scheme}://{where}:{port}", flush=True)
 
 
 def run_router(
@@ -53,14 +75,17 @@ def run_router(
     host: str = "127.0.0.1",
     port: int = ROUTER_PORT,
     *,
+    tls: Tls | None = None,
     host_command: HostCommand = program_host,
 ) -> None:
     """Serve until SIGINT or SIGTERM. Port 0 takes a free one.
 
     Prints ``agentserve router listening on http://HOST:PORT`` when it takes requests. Raises
     Unavailable when it cannot listen there, StorageFailed when the data folder cannot be used,
-    AgentServeError when another router uses it.
+    AgentServeError when another router uses it, InvalidRequest for what is no certificate.
     """
+    if tls is not None:
+        tls.check()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -71,10 +96,10 @@ def run_router(
     set_up_logs(config.log)
     with listener, exporting("agentserve-router", config.trace):
         app = create_app(config, host_command=host_command)
-        uvloop.run(_serve(app, listener))
+        uvloop.run(_serve(app, listener, tls))
 
 
-async def _serve(app: FastAPI, listener: socket.socket) -> None:
+async def _serve(app: FastAPI, listener: socket.socket, tls: Tls | None) -> None:
     server = _Server(
         uvicorn.Config(
             app,
@@ -84,6 +109,8 @@ async def _serve(app: FastAPI, listener: socket.socket) -> None:
             log_config=None,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
+            ssl_certfile=tls and tls.cert,
+            ssl_keyfile=tls and str(tls.key),
         )
     )
     async with app.router.lifespan_context(app):

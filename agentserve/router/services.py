@@ -12,16 +12,20 @@ from pathlib import Path
 from agentserve import __version__
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
+from agentserve.router.admission import Admissions
+from agentserve.router.audit import AuditLog
 from agentserve.router.blobs import BlobStore
 from agentserve.router.discovery import (
     Discovery,
     FileDiscovery,
+    RuntimeDiscovery,
     StaticDiscovery,
     read_workers,
 )
 from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
+from agentserve.router.identity import Keys
 from agentserve.router.lag import watch_lag
 from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
@@ -42,12 +46,16 @@ class Services:
 
     config: RouterConfig
     store: Store
+    keys: Keys
+    audit: AuditLog
     events: EventLog
     blobs: BlobStore
     registry: WorkerRegistry
+    discovery: RuntimeDiscovery
     hosts: HostPool
     sessions: Sessions
     turns: Turns
+    admission: Admissions
     passing: Passing
     drains: Drains
     replica: Replica
@@ -77,24 +85,27 @@ async def running_services(
                     f"the routers of this store have another blob folder than {blobs.root}",
                     hint="give all of them the same --blobs, on a file system that they share",
                 )
-            registry = WorkerRegistry(config, _discovery(config))
+            discovery = RuntimeDiscovery(_discovery(config), store)
+            registry = WorkerRegistry(config, discovery)
             hosts = HostPool(config, blobs.root, command, metrics)
-            surfaces = Surfaces(store, hosts)
+            surfaces = Surfaces(store, hosts, config.public_surfaces)
             sessions = Sessions(
                 store, events, registry, hosts, surfaces, metrics,
                 max_turn_tokens=config.max_turn_tokens,
             )  # fmt: skip
             planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             replica = Replica(store, lambda session_id: turns.heard(session_id))
+            keys = Keys(store)
+            admission = Admissions.of(config, keys.limits_of)
             turns = Turns(
                 config, store, events, sessions, registry, hosts, blobs, planner, metrics,
-                replica.id,
+                admission.turns, replica.id,
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(
                 store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
-            reaper = Reaper(store, sessions, registry, replica)
+            reaper = Reaper(store, sessions, registry, replica, config.retention_s)
             metrics.router.labels(replica.id, __version__).set(1)
             await replica.start()
             await sessions.recover(await replica.alive())
@@ -107,12 +118,16 @@ async def running_services(
                 yield Services(
                     config=config,
                     store=store,
+                    keys=keys,
+                    audit=AuditLog(config.data / "audit.jsonl"),
                     events=events,
                     blobs=blobs,
                     registry=registry,
+                    discovery=discovery,
                     hosts=hosts,
                     sessions=sessions,
                     turns=turns,
+                    admission=admission,
                     passing=passing,
                     drains=drains,
                     replica=replica,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,6 +11,7 @@ from functools import partial
 from agentserve.core.errors import (
     InvalidRequest,
     SessionClosed,
+    SessionPaused,
     TurnInProgress,
     UnknownSession,
 )
@@ -19,6 +20,7 @@ from agentserve.core.families import FAMILIES, family_named
 from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
+    BulkRelease,
     Pin,
     ScreenPolicy,
     Session,
@@ -28,6 +30,7 @@ from agentserve.core.sessions import (
     Usage,
     creation_of,
 )
+from agentserve.core.tenants import NOBODY
 from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
@@ -36,7 +39,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of
 from agentserve.router.pins import Pins, pin_data
 from agentserve.router.placement import Arrival, first_prompt
-from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
+from agentserve.router.store import OPEN, EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.policies import (
@@ -84,36 +87,41 @@ class Sessions:
 
     # reading
 
-    async def get(self, session_id: str) -> SessionRecord:
-        """Raises UnknownSession."""
+    async def get(self, session_id: str, tenant: str | None = None) -> SessionRecord:
+        """A session; with ``tenant``, one of that tenant's: nobody learns of others' ids. Raises
+        UnknownSession."""
         record = await self._store.get(session_id)
-        if record is None:
+        if record is None or tenant not in (None, record.tenant):
             raise UnknownSession(
                 f"there is no session {session_id[:64]!r}",
                 hint="create one: POST /v1/sessions; deleted sessions are forgotten",
             )
         return record
 
+    async def has(self, session_id: str, tenant: str) -> bool:
+        record = await self._store.get(session_id)
+        return record is not None and record.tenant == tenant
+
     async def open(self, session_id: str) -> SessionRecord:
-        """A session that may be used. Raises UnknownSession, SessionClosed."""
+        """A session that may be used. Raises UnknownSession, SessionClosed, SessionPaused."""
         record = await self.get(session_id)
         if record.session.status is SessionStatus.IDLE and record.deadline <= now().timestamp():
             record = await self.expire(record)
-        if not record.open:
-            raise SessionClosed(
-                f"session {session_id} is {record.session.status.value}",
-                hint="create a new session",
-                details={"status": record.session.status.value},
+        if record.session.status is SessionStatus.PAUSED:
+            raise SessionPaused(
+                f"session {session_id} is paused",
+                hint=f"go on with it: POST /v1/sessions/{session_id}/resume",
             )
+        self._check_not_closed(record)
         return record
 
     async def page(
-        self, status: SessionStatus | None, cursor: str | None, limit: int
+        self, tenant: str, status: SessionStatus | None, cursor: str | None, limit: int
     ) -> SessionPage:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
             raise InvalidRequest("unknown cursor", hint="pass next_cursor of the page before")
         records, following = await self._store.page(
-            status=status, before=int(cursor) if cursor else None, limit=limit
+            status=status, before=int(cursor) if cursor else None, limit=limit, tenant=tenant
         )
         return SessionPage(
             sessions=[record.session for record in records],
@@ -122,8 +130,8 @@ class Sessions:
 
     # life
 
-    async def create(self, create: SessionCreate) -> Session:
-        """Check everything, place the session on a worker and store it.
+    async def create(self, create: SessionCreate, tenant: str = NOBODY) -> Session:
+        """Check everything, place the session on a worker and store it as ``tenant``'s.
 
         Raises InvalidRequest, UnknownProgram, NoWorker, HostLost; of a fork also what ``open``
         raises of its parent, and TurnInProgress.
@@ -133,12 +141,12 @@ class Sessions:
             if (value := getattr(create, name)) > MAX_TIMEOUT_S:
                 raise InvalidRequest(f"{name} is at most {MAX_TIMEOUT_S:g} seconds, got {value:g}")
         if create.parent is not None:
-            return await self._fork(create, create.parent)
+            return await self._fork(create, create.parent, tenant)
         await self._hosts.check_program(create.program)
         session_id = _new_id()
         async with self.pins.placing:
             arrival = Arrival(session_id, first_prompt(_visual_tokens(create), create.task))
-            shared = partial(self._surfaces.shared_by_new, create, policy)
+            shared = partial(self._surfaces.shared_by_new, create, policy, tenant)
             worker = await self.pins.pick(arrival, Need(model=create.model), shared)
             binding = binding_of(worker)
             assert binding is not None
@@ -148,6 +156,7 @@ class Sessions:
             check_thinning(policy, create.compression, family, worker.report.layers)
             space = screen_space(create.viewport, create.scale, family.grid)
             self._check_fits(space, create, worker)
+            salt = self._surfaces.salt(tenant, create.surface)
             created = now()
             session = Session(
                 id=session_id,
@@ -165,9 +174,10 @@ class Sessions:
                     held_tokens=arrival.prompt,
                 ),
                 warnings=_warnings(policy, worker),
+                public=bool(tenant) and not salt,
             )
             await self._events.create(
-                SessionRecord(session=session, binding=binding),
+                SessionRecord(session=session, binding=binding, tenant=tenant, salt=salt),
                 [
                     EventDraft(EventType.SESSION_CREATED, {"program": create.program}),
                     EventDraft(EventType.PIN_PLACED, pin_data(session.pin)),
@@ -175,8 +185,9 @@ class Sessions:
             )
         return session
 
-    async def _fork(self, create: SessionCreate, parent_id: str) -> Session:
+    async def _fork(self, create: SessionCreate, parent_id: str, tenant: str) -> Session:
         """A second continuation of an idle session, on the worker that holds its prefix."""
+        await self.get(parent_id, tenant)
         while True:
             parent, _ = await self.pins.place(await self.open(parent_id))
             check_fork(create, parent.session)
@@ -218,10 +229,73 @@ class Sessions:
         """Close a session; releasing a closed one again changes nothing."""
         record = await self._change(
             session_id,
-            lambda record: record.with_session(status=SessionStatus.RELEASED),
+            lambda record: None if record.closed else _closed(record, SessionStatus.RELEASED),
             EventDraft(EventType.SESSION_RELEASED),
         )
         return record.session
+
+    async def release_some(self, tenant: str, which: BulkRelease) -> AsyncIterator[Session]:
+        """Close many; yields those that were not closed before."""
+        if which.ids is not None:
+            for session_id in dict.fromkeys(which.ids):
+                with suppress(UnknownSession):
+                    if not (await self.get(session_id, tenant)).closed:
+                        yield await self.release(session_id)
+            return
+        wanted = (which.metadata or {}).items()
+        for status in (*OPEN, SessionStatus.PAUSED):
+            cursor: int | None = None
+            while True:
+                records, cursor = await self._store.page(
+                    status=status, before=cursor, limit=_BATCH, tenant=tenant
+                )
+                for record in records:
+                    if wanted <= record.session.metadata.items():
+                        yield await self.release(record.session.id)
+                if cursor is None:
+                    break
+
+    async def pause(self, session_id: str) -> Session:
+        """Let an idle session rest: it takes no turns, does not expire for being idle, and counts
+        for nothing on its worker. Pausing it again changes nothing. Raises SessionClosed,
+        TurnInProgress."""
+
+        def paused(record: SessionRecord) -> SessionRecord | None:
+            if record.session.status is SessionStatus.RUNNING:
+                raise TurnInProgress(
+                    f"a turn of session {session_id} is running: it cannot be paused now",
+                    hint="wait for its answer",
+                )
+            self._check_not_closed(record)
+            if record.session.status is SessionStatus.PAUSED:
+                return None
+            return record.with_session(status=SessionStatus.PAUSED)
+
+        draft = EventDraft(EventType.SESSION_PAUSED)
+        return (await self._change(session_id, paused, draft)).session
+
+    async def resume(self, session_id: str) -> Session:
+        """Go on with a paused session; with its next turn it goes to another worker if its own is
+        gone. Of one that is not paused nothing changes. Raises SessionClosed."""
+
+        def resumed(record: SessionRecord) -> SessionRecord | None:
+            self._check_not_closed(record)
+            if record.open:
+                return None
+            return record.with_session(status=SessionStatus.IDLE, last_active_at=now())
+
+        draft = EventDraft(EventType.SESSION_RESUMED)
+        return (await self._change(session_id, resumed, draft)).session
+
+    @staticmethod
+    def _check_not_closed(record: SessionRecord) -> None:
+        if record.closed:
+            status = record.session.status.value
+            raise SessionClosed(
+                f"session {record.session.id} is {status}",
+                hint="create a new session",
+                details={"status": status},
+            )
 
     async def delete(self, session_id: str) -> None:
         """Forget a session. Raises UnknownSession."""
@@ -229,11 +303,11 @@ class Sessions:
         await self._events.delete(session_id)
 
     async def expire(self, record: SessionRecord) -> SessionRecord:
-        """Close an idle session whose deadline has passed."""
+        """Close an idle or paused session whose deadline has passed."""
         limit = "timeout" if record.session.expires_at <= now() else "inactivity"
         try:
             return await self._events.update(
-                record.with_session(status=SessionStatus.EXPIRED),
+                _closed(record, SessionStatus.EXPIRED),
                 EventDraft(EventType.SESSION_EXPIRED, {"reason": limit}),
             )
         except VersionConflict:  # a turn was faster, or another expiry
@@ -270,18 +344,23 @@ class Sessions:
     async def _change(
         self,
         session_id: str,
-        change: Callable[[SessionRecord], SessionRecord],
+        change: Callable[[SessionRecord], SessionRecord | None],
         event: EventDraft,
     ) -> SessionRecord:
-        """Apply a change to an open session, whoever else writes it; a closed one is returned."""
+        """Apply a change, whoever else writes the session; None changes nothing."""
         while True:
             record = await self.get(session_id)
-            if not record.open:
+            changed = change(record)
+            if changed is None:
                 return record
             try:
-                return await self._events.update(change(record), event)
+                return await self._events.update(changed, event)
             except VersionConflict:
                 continue
+
+
+def _closed(record: SessionRecord, status: SessionStatus) -> SessionRecord:
+    return record.with_session(status=status, closed_at=now())
 
 
 def _visual_tokens(create: SessionCreate) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from agentserve.core.errors import InvalidRequest, StorageFailed
 from agentserve.core.families import family_named
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.screens import Size
 from agentserve.core.sessions import SessionCreate
+from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
 from agentserve.router.hosts import HostPool
 from agentserve.router.pinning import binding_of
@@ -33,7 +34,9 @@ REMEMBERED = 256
 class Surfaces:
     """Layouts by surface, over the store."""
 
-    def __init__(self, store: Store, hosts: HostPool) -> None:
+    def __init__(self, store: Store, hosts: HostPool, public: Collection[str] = ()) -> None:
+        """``public``: the surfaces that all tenants share."""
+        self._public = frozenset(public)
         self._store = store
         self._hosts = hosts
         self._learners: OrderedDict[Sha256, LayoutLearner] = OrderedDict()
@@ -51,7 +54,9 @@ class Surfaces:
         key = self._key(record)
         return lambda worker: self._prefixes.tokens(key, worker)
 
-    def shared_by_new(self, create: SessionCreate, policy: Policy, worker: Worker) -> int:
+    def shared_by_new(
+        self, create: SessionCreate, policy: Policy, tenant: str, worker: Worker
+    ) -> int:
         """The same of a session that is to be created, on a worker that can hold it."""
         binding = binding_of(worker)
         assert binding is not None
@@ -62,10 +67,15 @@ class Surfaces:
         if cell is None:
             return 0
         surface = self._surface(
-            binding.served_model_name, create.program, create.surface, create.viewport,
-            create.scale, cell,
+            self.salt(tenant, create.surface), binding.served_model_name, create.program,
+            create.surface, create.viewport, create.scale, cell,
         )  # fmt: skip
         return self._prefixes.tokens(surface, worker)
+
+    def salt(self, tenant: str, origin: str) -> str:
+        """What keeps a tenant's sessions of a surface apart from others' in the workers' caches;
+        empty when nothing does."""
+        return "" if origin and origin in self._public else cache_salt(tenant)
 
     async def layout(self, record: SessionRecord) -> Layout:
         """The present layout of a session's surface; the first screen of the session keeps it."""
@@ -100,15 +110,22 @@ class Surfaces:
         session = record.session
         assert session.cell is not None
         return self._surface(
-            record.binding.served_model_name, session.program, session.surface,
+            record.salt, record.binding.served_model_name, session.program, session.surface,
             session.space.css, session.space.scale, session.cell,
         )  # fmt: skip
 
     def _surface(
-        self, model: str, program: str, origin: str, viewport: Size, scale: float, cell: int
+        self,
+        salt: str,
+        model: str,
+        program: str,
+        origin: str,
+        viewport: Size,
+        scale: float,
+        cell: int,
     ) -> Sha256:
         surface = Surface(
-            tenant="",
+            tenant=salt,
             model=model,
             program=self._hosts.program_sha256(program),
             origin=origin,

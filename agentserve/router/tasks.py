@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
@@ -23,11 +24,16 @@ class Tasks:
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``. Cancelling the caller does not cancel the work."""
+        task = self.start(work)
+        await asyncio.wait({task})
+        return task.result()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """The task of ``work``, which nobody need wait for."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
-        await asyncio.wait({task})
-        return task.result()
+        return task
 
     async def stop(self) -> None:
         """Cancel what is left and wait for its clean-up."""
@@ -37,6 +43,27 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # seen: the caller that would have raised it may be gone
+
+
+async def to_its_end(work: Coroutine[Any, Any, None], patience_s: float = CLEAN_UP_S) -> None:
+    """Clean up, whatever cancellations come meanwhile: they are raised behind it. Raises
+    TimeoutError when it is given up after ``patience_s``."""
+    task = asyncio.create_task(work)
+    until = time.monotonic() + patience_s
+    cancelled = False
+    while not task.done() and (left := until - time.monotonic()) > 0:
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError:
+            cancelled = True
+    late = not task.done()
+    if late:
+        await end([task])
+    if cancelled:
+        raise asyncio.CancelledError
+    if late:
+        raise TimeoutError(f"it was given up after {patience_s:g} s")
+    task.result()
 
 
 async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
@@ -51,9 +78,10 @@ async def forever(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]], patience_s: float = REST_S) -> None:
-    """Cancel tasks and wait for their clean-up. A cancellation can be lost in a library that makes
-    an error of its own of it, and background work goes on after errors: so it is told again to
-    those that still run after ``patience_s``."""
+    """Cancel tasks and wait for their clean-up. A cancellation can be lost: ``asyncio.wait_for``,
+    through which redis-py sends, swallows one on Python 3.11 when what it waits for is done in the
+    same moment, and background work then goes on. So it is told again to those that still run
+    after ``patience_s``."""
     pending = set(tasks)
     while pending:
         for task in pending:

@@ -1,39 +1,43 @@
 """One turn of a session, from the screenshot to the action.
 
-A turn runs to its end whether or not its client waits, and its answer is stored under its epoch:
-asking again gives the stored answer, or joins the turn that still runs.
+A turn waits for its place (router.admission), then runs to its end whether or not its client waits,
+and its answer is stored under its epoch: asking again gives the stored answer, or joins the turn
+that still waits or runs. What becomes of one that nobody waits for any more: see router.asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, contextmanager
 
+from agentserve.core.blobs import sha256_of
 from agentserve.core.config import RouterConfig
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
     AgentServeError,
     HostLost,
     NoWorker,
     SessionClosed,
-    StaleEpoch,
     TurnInProgress,
     WorkerLost,
 )
-from agentserve.core.events import EventType
+from agentserve.core.events import EventType, TurnEventType
 from agentserve.core.logs import tell
-from agentserve.core.plans import Piece, VisualItem, num_tokens
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
-from agentserve.router.asking import TurnAsk, host_turn, turn_key
+from agentserve.router.admission import Admission
+from agentserve.router.asked import AskedTurn, Told
+from agentserve.router.asking import TurnAsk, host_turn, started, turn_key
 from agentserve.router.blobs import BlobStore
+from agentserve.router.clock import Clock
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.planning import Planner
 from agentserve.router.results import turn_result
-from agentserve.router.sessions import Sessions, now
+from agentserve.router.sessions import Sessions
 from agentserve.router.store import (
     EventDraft,
     RunningTurn,
@@ -42,27 +46,18 @@ from agentserve.router.store import (
     TurnRecord,
     VersionConflict,
 )
-from agentserve.router.tasks import Tasks
-from agentserve.router.telemetry import Clock, phase, watched_turn
+from agentserve.router.tasks import Tasks, end, to_its_end
+from agentserve.router.telemetry import phase, watched_turn
+from agentserve.router.turn_log import TurnLog, stale
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.screenshots import Screenshot, open_screenshot
 
-log = logging.getLogger(__name__)
-_TOLD = {
-    "turn", "epoch", "action", "invalid", "usage", "timings", "move", "regions",
-    "live_visual_tokens", "loss", "rebuilt",
-}  # fmt: skip
-"""Of a turn's result, in its event."""
 MAX_DECODES = 4
 """Screenshots decoded at once: the largest one allowed takes some 250 MB while it is."""
 
 
-@dataclass
-class _Running:
-    key: str
-    task: asyncio.Task[TurnResult]
-    closed: bool = False
-    """The session was released or deleted: the turn is cancelled."""
+class _BegunElsewhere(Exception):
+    """Another router was faster with this session: look again."""
 
 
 class Turns:
@@ -79,6 +74,7 @@ class Turns:
         blobs: BlobStore,
         planner: Planner,
         metrics: Metrics,
+        admission: Admission,
         router: str,
     ) -> None:
         """``router`` names this process in the store."""
@@ -92,164 +88,246 @@ class Turns:
         self._blobs = blobs
         self._planner = planner
         self._metrics = metrics
+        self._admission = admission
+        self._log = TurnLog(store, events, sessions)
         self._tasks = Tasks()
         self._decodes = asyncio.Semaphore(MAX_DECODES)
-        self._running: dict[str, _Running] = {}
+        self._asked: dict[str, AskedTurn] = {}
         # Only while somebody asks: a lock lives as long as a task holds it.
-        self._admissions: weakref.WeakValueDictionary[str, asyncio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
+        self._looks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def ask(self, session_id: str, ask: TurnAsk) -> TurnResult:
-        """Run a turn, or answer what the same request was answered before.
+        """Run a turn, or answer what the same request was answered before. To be cancelled when
+        its client leaves.
 
-        Raises UnknownSession, SessionClosed, BadScreenshot, StaleEpoch and TurnInProgress with
-        nothing changed; everything else (NoWorker, WorkerLost, TurnTimeout, ProgramFailed …)
-        leaves the session idle at the same epoch.
+        Raises UnknownSession, SessionClosed, BadScreenshot, StaleEpoch, TurnInProgress,
+        OverCapacity and Overloaded with nothing changed; everything else (NoWorker, WorkerLost,
+        TurnTimeout, ProgramFailed …) leaves the session idle at the same epoch.
         """
-        try:
-            return await self._tasks.run(watched_turn(session_id, self._answer(session_id, ask)))
-        except AgentServeError as error:
-            self._metrics.turns.labels(error.code).inc()
-            raise
+        deadline = self._deadline(ask)
+        with self._counted():
+            while True:
+                found = await self._find(session_id, ask, deadline)
+                if isinstance(found, TurnResult):
+                    return found
+                with self._waiting(session_id, found):
+                    try:
+                        return await found.result(deadline)
+                    except _BegunElsewhere:
+                        continue
+
+    async def follow(self, session_id: str, ask: TurnAsk) -> AsyncGenerator[Told, None]:
+        """The same, telling how it goes; the last that is told is the result, as ``completed``."""
+        deadline = self._deadline(ask)
+        with self._counted():
+            while True:
+                result = found = await self._find(session_id, ask, deadline)
+                if isinstance(found, AskedTurn):
+                    with self._waiting(session_id, found):
+                        async for told in found.follow(deadline):
+                            yield told
+                        try:
+                            result = await found.result(deadline)
+                        except _BegunElsewhere:
+                            continue
+                assert isinstance(result, TurnResult)
+                yield TurnEventType.COMPLETED, result.model_dump(mode="json")
+                return
 
     def close(self, session_id: str) -> None:
-        """End the running turn of a session that was just released or deleted."""
-        if running := self._running.get(session_id):
-            running.closed = True
-            running.task.cancel()
+        """End the turn of a session that was just released or deleted."""
+        if turn := self._asked.get(session_id):
+            reason = f"session {session_id} was released during the turn"
+            self._end(turn, SessionClosed(reason, hint="create a new session"))
 
     async def heard(self, session_id: str) -> None:
         """Another router has changed a session. Raises StorageFailed."""
         self._events.wake(session_id)
-        if session_id in self._running:
+        if session_id in self._asked:
             record = await self._store.get(session_id)
-            if record is None or not record.open:
+            if record is None or record.closed:
                 self.close(session_id)
 
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    # admission
+    # those who ask
 
-    async def _answer(self, session_id: str, ask: TurnAsk) -> TurnResult:
-        clock = Clock()
-        tell(session_id=session_id)
-        record = await self._sessions.open(session_id)
-        with phase(self._metrics, "decode"):
-            async with self._decodes:
-                shot = await asyncio.to_thread(
-                    open_screenshot,
-                    ask.screenshot,
-                    record.session.space,
-                    max_bytes=self._config.max_screenshot_bytes,
-                )
-        admitted = await self._admit(session_id, ask, shot)
-        if isinstance(admitted, TurnResult):
-            self._metrics.turns.labels("replayed").inc()
-            return admitted
-        running = self._running[session_id]
+    def _deadline(self, ask: TurnAsk) -> Deadline:
+        limit = self._config.turn_timeout_s
+        return Deadline(limit if ask.timeout_s is None else min(ask.timeout_s, limit))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
         try:
-            with self._metrics.running_turns.track_inprogress():
-                return await self._run(admitted, ask, shot, running.key, clock)
-        except asyncio.CancelledError:
-            if not running.closed:
-                raise
-            raise SessionClosed(
-                f"session {session_id} was released during the turn", hint="create a new session"
-            ) from None
-        finally:
-            if self._running.get(session_id) is running:
-                del self._running[session_id]
+            yield
+        except AgentServeError as error:
+            self._metrics.turns.labels(error.code).inc()
+            raise
 
-    async def _admit(
-        self, session_id: str, ask: TurnAsk, shot: Screenshot
-    ) -> SessionRecord | TurnResult:
-        """The session, now running this turn; or the answer of the same turn asked before."""
-        lock = self._admissions.setdefault(session_id, asyncio.Lock())
+    @contextmanager
+    def _waiting(self, session_id: str, turn: AskedTurn) -> Iterator[None]:
+        """For the time of one who has joined."""
+        try:
+            yield
+        finally:
+            if turn.leave():
+                gone = SessionClosed(f"all who asked for the turn of {session_id} have left")
+                self._end(turn, gone)
+
+    def _end(self, turn: AskedTurn, why: AgentServeError) -> None:
+        turn.ended = why
+        self._tasks.start(end([turn.task]))
+
+    async def _find(
+        self, session_id: str, ask: TurnAsk, deadline: Deadline
+    ) -> AskedTurn | TurnResult:
+        """The turn, which the caller has joined; or what the same one was answered."""
+        shot = await asyncio.to_thread(sha256_of, ask.screenshot)
+        lock = self._looks.setdefault(session_id, asyncio.Lock())
         while True:
             async with lock:
                 record = await self._sessions.open(session_id)
                 epoch = record.session.epoch if ask.epoch is None else ask.epoch
-                key = turn_key(epoch, shot.sha256, ask.instruction)
+                key = turn_key(epoch, shot, ask.instruction)
                 if epoch < record.session.epoch:
-                    return await self._stored(record, epoch, key)
+                    result = await self._log.answer(record, epoch, key)
+                    self._metrics.turns.labels("replayed").inc()
+                    return result
                 if epoch > record.session.epoch:
-                    raise _stale(record, epoch)
-                if record.session.status is SessionStatus.IDLE or self._orphaned(record):
-                    try:
-                        record = await self._begin(record, shot, key, ask.request_id)
-                    except VersionConflict:
-                        continue
-                    task = asyncio.current_task()
-                    assert task is not None
-                    self._running[session_id] = _Running(key, task)
-                    return record
-                running = self._running.get(session_id)
-            if running is None and await self._ended(record, key):
+                    raise stale(record, epoch)
+                turn = self._asked.get(session_id)
+                if turn is not None and turn.over(record):
+                    turn = None
+                if turn is None and self._free(record):
+                    return self._begin(record, ask, key, deadline)
+            if turn is None and await self._ended(record, key, deadline):
                 continue
-            if running is None or running.key != key:
+            if turn is None or turn.key != key:
                 raise TurnInProgress(
                     f"another turn of session {session_id} is running",
                     hint="wait for its answer: a session runs one turn at a time",
                     details={"epoch": epoch},
                 )
-            await asyncio.wait({running.task})
-            if running.task.cancelled():
-                raise SessionClosed(f"the turn of session {session_id} was cancelled")
-            return running.task.result().model_copy(update={"replayed": True})
+            if turn.ended is None:
+                turn.join(goes_on=ask.goes_on)
+                return turn
+            await asyncio.wait({turn.task})
 
-    def _orphaned(self, record: SessionRecord) -> bool:
-        """Whether a turn of this router is shown as running and is not: the store was lost before
-        it told that the turn had begun, or could be told that it had failed."""
+    def _free(self, record: SessionRecord) -> bool:
+        """Whether a turn may begin. One that is shown as running here, and is not, is nobody's: the
+        store was lost before it told that the turn had begun, or could be told that it failed."""
         running = record.running
         ours = running is not None and running.router == self._router
-        return ours and record.session.id not in self._running
+        return record.session.status is SessionStatus.IDLE or ours
 
-    async def _ended(self, record: SessionRecord, key: str) -> bool:
+    async def _ended(self, record: SessionRecord, key: str, deadline: Deadline) -> bool:
         """Whether the turn that ``record`` shows as running has ended, or goes on at another router
-        for the same request: then after some waiting."""
+        for the same request: then after some waiting. Raises TurnTimeout."""
         running = record.running
         if running is not None and running.router != self._router and running.key == key:
-            await self._events.changed(record)
+            try:
+                async with asyncio.timeout(deadline.remaining()):
+                    await self._events.changed(record)
+            except TimeoutError:
+                raise deadline.exceeded() from None
             return True
         current = await self._sessions.open(record.session.id)
         return current.session.status is SessionStatus.IDLE
 
-    async def _stored(self, record: SessionRecord, epoch: int, key: str) -> TurnResult:
-        turn = await self._store.turn(record.session.id, epoch)
-        if turn is None or turn.key != key:
-            raise _stale(record, epoch)
-        return turn.result.model_copy(update={"replayed": True})
+    # beginning
 
-    async def _begin(
-        self, record: SessionRecord, shot: Screenshot, key: str, request_id: str
+    def _begin(
+        self, record: SessionRecord, ask: TurnAsk, key: str, deadline: Deadline
+    ) -> AskedTurn:
+        """Queue a turn, or let it run. Raises OverCapacity, Overloaded."""
+        held = ExitStack()
+        place = held.enter_context(self._admission.enter(record.tenant))
+        turn = AskedTurn(record, key, place, deadline)
+        turn.join(goes_on=ask.goes_on)
+        session_id = record.session.id
+        self._asked[session_id] = turn
+
+        def over(_: asyncio.Task[TurnResult]) -> None:
+            held.close()
+            if self._asked.get(session_id) is turn:
+                del self._asked[session_id]
+
+        turn.task = self._tasks.start(watched_turn(record, self._answer(turn, record, ask)))
+        # so the place is given back also when the task is cancelled before it begins
+        turn.task.add_done_callback(over)
+        return turn
+
+    async def _answer(self, turn: AskedTurn, record: SessionRecord, ask: TurnAsk) -> TurnResult:
+        clock = Clock()
+        try:
+            # a thread cannot be cancelled: it counts until it ends
+            shot = await self._tasks.run(self._decode(ask.screenshot, record))
+            turn.deadline.remaining()
+            clock.decode_ms = clock.lap()
+            return await self._run(record, ask, shot, turn, clock)
+        except asyncio.CancelledError:
+            self._metrics.turns.labels("cancelled").inc()
+            if turn.ended is None:
+                raise
+            raise turn.ended from None
+
+    async def _decode(self, screenshot: bytes, record: SessionRecord) -> Screenshot:
+        with phase(self._metrics, "decode"):
+            async with self._decodes:
+                return await asyncio.to_thread(
+                    open_screenshot,
+                    screenshot,
+                    record.session.space,
+                    max_bytes=self._config.max_screenshot_bytes,
+                )
+
+    async def _start(
+        self, turn: AskedTurn, record: SessionRecord, shot: Screenshot, request_id: str
     ) -> SessionRecord:
+        """The record once the turn has its place, and the store knows. Raises TurnTimeout,
+        Overloaded."""
         data = {
             "epoch": record.session.epoch,
             "turn": record.session.turns,
             "screenshot": shot.sha256,
             "request_id": request_id,
         }
-        running = RunningTurn(router=self._router, key=key)
-        record = record.model_copy(update={"running": running})
-        return await self._events.update(
-            record.with_session(status=SessionStatus.RUNNING, last_active_at=now()),
-            EventDraft(EventType.TURN_STARTED, data),
-        )
+        started = EventDraft(EventType.TURN_STARTED, data)
+        waits = not turn.place.runs
+        first = EventDraft(EventType.TURN_QUEUED, data) if waits else started
+        while True:
+            try:
+                record = await self._log.begin(record, first)
+                break
+            except VersionConflict:
+                current = await self._sessions.open(record.session.id)
+                if current.session.epoch != turn.epoch or not self._free(current):
+                    raise _BegunElsewhere from None
+                record = current.model_copy(update={"running": record.running})
+        turn.version = record.version
+        if not waits:
+            return record
+        turn.tell(TurnEventType.QUEUED, ahead=turn.place.ahead)
+        await turn.place.ready(turn.deadline)
+        return await self._log.tell(record, started)
 
     # running
 
     async def _run(
-        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, key: str, clock: Clock
+        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, turn: AskedTurn, clock: Clock
     ) -> TurnResult:
-        tell(turn=record.session.turns)
+        running = RunningTurn(router=self._router, key=turn.key)
+        record = record.model_copy(update={"running": running})
         try:
+            with phase(self._metrics, "wait"):
+                record = await self._start(turn, record, shot, ask.request_id)
+            clock.wait_ms = clock.lap()
             with phase(self._metrics, "store"):
                 blob = await self._blobs.put(shot.model_image)
                 if blob != shot.sha256:
                     await self._blobs.put(shot.data)
-            plan_ms = clock.lap()
+            plan_ms = clock.decode_ms + clock.lap()
             attempts = 0
             lost: set[str] = set()
             failed: set[str] = set()
@@ -259,11 +337,20 @@ class Turns:
                     record, worker = await self._sessions.pins.place(record, frozenset(lost))
                     tell(worker_id=worker.id)
                     planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
+                turn.check()
+                turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
                 try:
-                    queued_ms = clock.lap()
+                    queued_ms = clock.wait_ms + clock.lap()
                     with self._registry.busy(worker.id), phase(self._metrics, "program"):
                         answer = await self._hosts.turn(
-                            host_turn(record, ask, planned.plan, worker, self._config)
+                            host_turn(
+                                record,
+                                ask,
+                                planned.plan,
+                                worker,
+                                turn.deadline.remaining(),
+                                self._config.max_turn_tokens,
+                            )
                         )
                     self._registry.answered(worker.id)
                     break
@@ -272,6 +359,7 @@ class Turns:
                         raise
                     failed.add(error.code)
                     record = await self._retry(record, worker, error, lost)
+                    turn.tell(TurnEventType.RETRIED, reason=error.code, worker=worker.id)
             program_ms = clock.lap()
             timings = Timings(
                 queue_ms=queued_ms, plan_ms=plan_ms, program_ms=program_ms, total_ms=clock.total()
@@ -281,12 +369,12 @@ class Turns:
             result = turn_result(
                 record, shot, planned.plan, answer, after, worker, timings, attempts
             )
-            turn = TurnRecord(result.epoch, key, result, answer.pieces, held)
+            stored = TurnRecord(result.epoch, turn.key, result, answer.pieces, held)
             with phase(self._metrics, "store"):
-                await self._complete(record, turn, after)
+                await self._log.complete(record, stored, after)
         except BaseException as error:  # cancellation included (release, shutdown)
             # the session must not stay running
-            await self._fail(record, error)
+            await to_its_end(self._log.fail(record, error))
             raise
         self._metrics.turn_completed(result)
         await self._planner.learn(planned, answer.pieces, worker)
@@ -297,7 +385,6 @@ class Turns:
     ) -> SessionRecord:
         """Make ready for the second attempt: on another worker when this one was lost. Raises
         ``error`` when there is no other."""
-        log.warning("the turn is begun again: %s", error)
         if isinstance(error, WorkerLost):
             lost.add(worker.id)
             self._registry.failed(worker.id)
@@ -307,87 +394,6 @@ class Turns:
             except NoWorker:
                 raise error from None
         data = {"reason": error.code, "message": error.message, "worker": worker.id}
-        while True:
-            try:
-                record = await self._events.update(record, EventDraft(EventType.TURN_RETRIED, data))
-                break
-            except VersionConflict:
-                record = await self._sessions.open(record.session.id)
+        record = await self._log.tell(record, EventDraft(EventType.TURN_RETRIED, data))
         self._metrics.turn_retries.labels(error.code).inc()
         return record
-
-    async def _complete(self, record: SessionRecord, turn: TurnRecord, after: list[Piece]) -> None:
-        result = turn.result
-        held = num_tokens(after)
-        screens = [p.turn for p in after if isinstance(p, VisualItem)]
-        data = result.model_dump(mode="json", include=_TOLD)
-        while True:
-            session = record.session
-            pin = session.pin
-            if pin is not None and pin.boot_id == result.worker.boot_id:
-                told = {
-                    "expected_cached_tokens": held,
-                    "held_tokens": held,
-                    "loss": result.loss,
-                }
-                pin = pin.model_copy(update=told)
-            done = record.with_session(
-                status=SessionStatus.IDLE,
-                last_active_at=now(),
-                epoch=result.epoch + 1,
-                turns=result.turn + 1,
-                pin=pin,
-                usage=session.usage.plus(result.usage),
-            )
-            oldest = min(screens, default=result.turn + 1)
-            done = done.model_copy(update={"running": None, "oldest_screen": oldest})
-            try:
-                event = EventDraft(EventType.TURN_COMPLETED, data)
-                await self._events.update(done, event, turn=turn)
-                return
-            except VersionConflict:  # the pin was moved, the session closed, or taken from us
-                current = await self._sessions.open(session.id)
-                if current.running != record.running:
-                    raise TurnInProgress(
-                        f"session {session.id} was taken over by another router while this one "
-                        "was silent",
-                        hint="ask again with the session's current epoch",
-                        details={"epoch": current.session.epoch},
-                    ) from None
-                record = current
-
-    async def _fail(self, record: SessionRecord, error: BaseException) -> None:
-        """Back to idle at the same epoch, unless the session was closed meanwhile."""
-        expected = isinstance(error, AgentServeError)
-        log.warning("the turn failed: %s", error if expected else type(error).__name__)
-        data = {
-            "epoch": record.session.epoch,
-            "code": error.code if expected else "internal",
-            "message": error.message if expected else type(error).__name__,
-        }
-        while True:
-            current = await self._store.get(record.session.id)
-            if (
-                current is None
-                or current.session.status is not SessionStatus.RUNNING
-                or current.running != record.running
-            ):
-                return
-            try:
-                current = current.model_copy(update={"running": None})
-                await self._events.update(
-                    current.with_session(status=SessionStatus.IDLE, last_active_at=now()),
-                    EventDraft(EventType.TURN_FAILED, data),
-                )
-                return
-            except VersionConflict:
-                continue
-
-
-def _stale(record: SessionRecord, epoch: int) -> StaleEpoch:
-    current = record.session.epoch
-    return StaleEpoch(
-        f"epoch {epoch} is not the session's current one, which is {current}",
-        hint="take a new screenshot and send it with the current epoch",
-        details={"epoch": current},
-    )

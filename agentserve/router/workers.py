@@ -24,6 +24,7 @@ from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
 from agentserve.router.circuit import Circuit
 from agentserve.router.discovery import Discovery
 from agentserve.router.store import PinLoad
+from agentserve.router.tasks import end
 
 log = logging.getLogger(__name__)
 LAST_STATUS = 599
@@ -110,10 +111,7 @@ class WorkerRegistry:
         self._follower = asyncio.create_task(self._follow(told))
 
     async def stop(self) -> None:
-        tasks = [*self._pollers.values(), *([self._follower] if self._follower else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end([*self._pollers.values(), *([self._follower] if self._follower else [])])
         await self._http.aclose()
 
     async def _follow(self, told: AsyncIterator[list[str]]) -> None:

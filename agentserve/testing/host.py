@@ -41,6 +41,7 @@ from agentserve.core.errors import (
     WorkerRefused,
 )
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramInfo, ProgramList
+from agentserve.core.leaving import ClientLeft, while_client_waits
 from agentserve.core.logs import set_up_logs
 from agentserve.core.plans import Piece, TextPiece, VisualItem
 from agentserve.core.sessions import CallUsage
@@ -87,6 +88,12 @@ class ScriptedHost:
             turn = HostTurn.model_validate_json(await request.body())
         except ValidationError as error:
             raise InvalidRequest(str(error)) from error
+        try:
+            return await while_client_waits(request.receive, self._run(turn))
+        except ClientLeft:
+            return Response(status_code=499)  # to nobody
+
+    async def _run(self, turn: HostTurn) -> Response:
         command, _, value = turn.instruction.partition(" ")
         match command:
             case "!die":
@@ -106,7 +113,7 @@ class ScriptedHost:
     async def _warm(self, request: Request) -> Response:
         warming = HostWarming.model_validate_json(await request.body())
         options = {"max_new_tokens": 0}
-        _, usage = await self._call(warming.worker_url, warming.pieces, options, warming.timeout_s)
+        _, usage = await self._call(warming, warming.pieces, options)
         return _json(usage.model_dump_json())
 
     def _die_once(self, turn: HostTurn) -> None:
@@ -118,11 +125,11 @@ class ScriptedHost:
     async def _generate(self, turn: HostTurn) -> HostAnswer:
         pieces = [*turn.plan.prior, *_prompt(turn)]
         options = {"max_new_tokens": turn.max_turn_tokens, "temperature": 0}
-        text, usage = await self._call(turn.worker_url, pieces, options, turn.timeout_s)
+        text, usage = await self._call(turn, pieces, options)
         return _answer(turn, text, [usage])
 
     async def _call(
-        self, worker: str, pieces: list[Piece], options: dict[str, Any], timeout_s: float
+        self, ask: HostTurn | HostWarming, pieces: list[Piece], options: dict[str, Any]
     ) -> tuple[str, CallUsage]:
         images = [
             base64.b64encode(blob_path(self._blobs, piece.blob).read_bytes()).decode()
@@ -133,12 +140,13 @@ class ScriptedHost:
             "input_ids": [token for piece in pieces for token in _ids(piece)],
             "image_data": images,
             "sampling_params": options,
+            "cache_salt": ask.cache_salt,
         }
         try:
-            async with httpx.AsyncClient(timeout=timeout_s, trust_env=False) as http:
-                answer = await http.post(f"{worker}/generate", json=body)
+            async with httpx.AsyncClient(timeout=ask.timeout_s, trust_env=False) as http:
+                answer = await http.post(f"{ask.worker_url}/generate", json=body)
         except httpx.TimeoutException as error:
-            raise TurnTimeout(f"the turn took longer than {timeout_s:g} s") from error
+            raise TurnTimeout(f"the turn took longer than {ask.timeout_s:g} s") from error
         except httpx.TransportError as error:
             raise WorkerLost(f"the worker was lost: {type(error).__name__}") from error
         if answer.status_code >= 500:

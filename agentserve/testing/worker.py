@@ -9,7 +9,7 @@ import hashlib
 import io
 import itertools
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, Self
 
@@ -39,8 +39,8 @@ class FakeWorker:
     - ``drop``: the connection breaks off without an answer, the worker lives on
     - ``refuse``, ``error``: status 400, 500
 
-    ``requests`` are the bodies of the generations it got, ``headers`` theirs, ``aborted`` the
-    bodies of those whose clients left before the answer. Text takes one token a byte.
+    ``requests`` are the bodies of the generations it got, with their ``headers``; ``aborted`` are
+    those whose clients left before the answer. Text takes one token a byte.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class FakeWorker:
         self._plugin = plugin
         self._image_pad_id = image_pad_id
         self._tokenizer = tokenizer
-        self._cache: set[tuple[int, ...]] = set()
+        self._caches: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
+        """By cache salt."""
         self._server = LoopbackServer(self._app(), lifespan=False)
 
     @property
@@ -83,7 +84,7 @@ class FakeWorker:
 
     async def start(self) -> None:
         self.boot_id = f"boot-{next(_lives)}"
-        self._cache.clear()
+        self._caches.clear()
         await self._server.start()
 
     async def stop(self) -> None:
@@ -158,13 +159,15 @@ class FakeWorker:
         return JSONResponse({"model_path": f"models/{self._model}", "is_generation": True})
 
     async def _generate(self, request: Request) -> Response:
-        body = await request.json()
+        body = await _json_object(request)
+        if body is None or not isinstance(body.get("text", ""), str):
+            return _bad_request("no generation request")
         if (refused := await self._fault(request, body)) is not None:
             return refused
         computed_only = body.get("sampling_params", {}).get("max_new_tokens") == 0
         text = "" if computed_only else self._answer()
         ids = self._prompt_ids(body)
-        usage = self._usage(ids, text)
+        usage = self._usage(ids, text, body)
         answer = {
             "text": text,
             "output_ids": list(text.encode()),
@@ -175,11 +178,13 @@ class FakeWorker:
         return self._stream([{**answer, "text": text[:1]}, answer])
 
     async def _chat(self, request: Request) -> Response:
-        body = await request.json()
+        body = await _json_object(request)
+        if body is None or not isinstance(body.get("messages"), list):
+            return _bad_request("no chat request")
         if (refused := await self._fault(request, body)) is not None:
             return refused
         text = self._answer()
-        usage = self._usage(list(json.dumps(body["messages"]).encode()), text)
+        usage = self._usage(list(json.dumps(body["messages"]).encode()), text, body)
         if body.get("stream"):
             return self._stream([{"choices": [{"delta": {"content": part}}]} for part in text])
         message = {"role": "assistant", "content": text}
@@ -211,7 +216,7 @@ class FakeWorker:
                 self._server.drop(tuple(request.client))
                 return Response()
             case "refuse":
-                return JSONResponse({"error": {"message": "scripted refusal"}}, status_code=400)
+                return _bad_request("scripted refusal")
             case "error":
                 return JSONResponse({"error": {"message": "scripted error"}}, status_code=500)
         return await self._pause(request, body, self.delay_s)
@@ -249,9 +254,10 @@ class FakeWorker:
     def _answer(self) -> str:
         return self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
 
-    def _usage(self, prompt: list[int], text: str) -> dict[str, int]:
-        cached = max((_common(prompt, known) for known in self._cache), default=0)
-        self._cache.add((*prompt, *text.encode()))
+    def _usage(self, prompt: list[int], text: str, body: dict[str, Any]) -> dict[str, int]:
+        cache = self._caches[body.get("cache_salt") or ""]
+        cached = max((_common(prompt, known) for known in cache), default=0)
+        cache.add((*prompt, *text.encode()))
         return {
             "prompt_tokens": len(prompt),
             "cached_tokens": min(cached, len(prompt) - 1),
@@ -273,6 +279,18 @@ class FakeWorker:
         with Image.open(io.BytesIO(data)) as picture:
             tokens = (picture.width // self._grid) * (picture.height // self._grid)
         return [int.from_bytes(hashlib.sha256(data).digest()[:6], "big")] * tokens
+
+
+async def _json_object(request: Request) -> dict[str, Any] | None:
+    try:
+        body = await request.json()
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _bad_request(message: str) -> Response:
+    return JSONResponse({"error": {"message": message}}, status_code=400)
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

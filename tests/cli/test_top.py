@@ -61,6 +61,9 @@ def test_quantiles_of_buckets(share, buckets, expected):
     assert quantile(share, buckets) == (None if expected is None else pytest.approx(expected))
 
 
+RUNNING = 'agentserve_running_turns{kind="turns"}'
+
+
 def reading(at: float, router: str = "r-1", url: str = "http://one", **values: float) -> Reading:
     lines = [f'agentserve_router_info{{router="{router}",version="1"}} 1']
     lines += [f"{name} {value}" for name, value in values.items()]
@@ -68,9 +71,9 @@ def reading(at: float, router: str = "r-1", url: str = "http://one", **values: f
 
 
 def test_rates_are_of_the_interval_and_add_up():
-    before = reading(10, agentserve_turns_total=100, agentserve_running_turns=1)
-    after = reading(12, agentserve_turns_total=107, agentserve_running_turns=2)
-    other = reading(11, "r-2", "http://two", agentserve_turns_total=5, agentserve_running_turns=3)
+    before = reading(10, agentserve_turns_total=100, **{RUNNING: 1})
+    after = reading(12, agentserve_turns_total=107, **{RUNNING: 2})
+    other = reading(11, "r-2", "http://two", agentserve_turns_total=5, **{RUNNING: 3})
     shown = figures([after, other], [Interval(before, after)], [], {})
     assert (shown.turns_per_s, shown.running) == (3.5, 5)
     assert [(one.id, one.turns_per_s) for one in shown.routers] == [("r-1", 3.5), ("r-2", None)]

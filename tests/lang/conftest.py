@@ -23,10 +23,10 @@ from agentserve.core.families import family_named
 from agentserve.core.hosting import HostTurn
 from agentserve.core.plans import Piece, Plan, VisualItem
 from agentserve.core.screens import Size, screen_space
+from agentserve.lang.http import WorkerHttp
 from agentserve.lang.registry import load_registry
 from agentserve.lang.tokenizer import SessionTokenizer
 from agentserve.lang.turns import TurnRunner
-from agentserve.lang.worker import create_http
 from agentserve.nano.tokenizer import build_tokenizer
 
 SPACE = screen_space(Size(width=160, height=210), 1.4, 28)
@@ -134,8 +134,8 @@ def scripted(tokenizer_json: str) -> Iterator[ScriptedWorker]:
 
 
 @pytest.fixture
-def http() -> Iterator[httpx.Client]:
-    with create_http() as client:
+def http() -> Iterator[WorkerHttp]:
+    with WorkerHttp() as client:
         yield client
 
 
@@ -227,7 +227,7 @@ def write_program(programs: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def runner(programs: Path, blobs: Path, http: httpx.Client) -> Callable[[], TurnRunner]:
+def runner(programs: Path, blobs: Path, http: WorkerHttp) -> Callable[[], TurnRunner]:
     """``runner()``: a runner of the programs written so far."""
     return lambda: TurnRunner(registry=load_registry([programs]), blobs=blobs, http=http)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agentserve.core.actions import action_regex
+from agentserve.core.deadlines import Deadline
 from agentserve.core.sessions import Outcome
 from agentserve.lang.registry import load_registry
 from agentserve.lang.turns import TurnRunner
-from agentserve.lang.worker import Deadline
 
 NAMES = ["form_filler", "navigator", "verifier"]
 

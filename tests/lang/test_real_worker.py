@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from agentserve.core.actions import parse_action
+from agentserve.core.deadlines import Deadline
 from agentserve.core.hosting import HostAnswer, HostWarming
 from agentserve.core.plans import num_tokens
 from agentserve.lang.registry import load_registry
 from agentserve.lang.tokenizer import SessionTokenizer
 from agentserve.lang.turns import TurnRunner
-from agentserve.lang.worker import Deadline
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_turns_at_once(write_program, runner, make_turn, worker_url: str) -> Non
 
 @pytest.mark.parametrize("name", ["navigator", "form_filler", "verifier"])
 def test_the_bundled_programs_resume(
-    bundled, blobs, http: httpx.Client, make_turn, worker_url: str, name: str
+    bundled, blobs, http, make_turn, worker_url: str, name: str
 ) -> None:
     one = TurnRunner(registry=load_registry([bundled]), blobs=blobs, http=http)
     prior = []

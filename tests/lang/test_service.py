@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -11,6 +12,8 @@ from agentserve.core.plans import TextPiece
 from agentserve.core.sessions import CallUsage
 from agentserve.lang import service
 from agentserve.lang.service import create_app
+from agentserve.testing.server import LoopbackServer
+from agentserve.testing.worker import FakeWorker
 
 ACT = "s += sgl.user(screen(view) + instruction) + sgl.assistant(action(view))"
 
@@ -145,3 +148,53 @@ async def test_a_program_that_does_not_stop_is_given_up(
             assert (await http.post("/turns", content=patient)).status_code == 200
     finally:
         go_on.touch()
+
+
+async def test_a_client_that_leaves_has_the_workers_request_aborted(
+    write_program, runner, make_turn, tokenizer_json: str
+) -> None:
+    write_program(ACT)
+    stuck: list[str] = []
+    async with FakeWorker(tokenizer=tokenizer_json) as worker:
+        turn = await asyncio.to_thread(make_turn, "probe", worker.url)
+        app = create_app(runner(), threads=1, on_stuck=lambda: stuck.append("all"))
+        async with (
+            LoopbackServer(app) as server,
+            httpx.AsyncClient(base_url=server.url, timeout=30) as http,
+        ):
+            worker.faults.append("hang")
+            asked = asyncio.create_task(http.post("/turns", content=turn.model_dump_json()))
+            await until(lambda: len(worker.requests) == 1)
+            asked.cancel()
+            await until(lambda: worker.aborted == worker.requests)
+            answer = await http.post("/turns", content=turn.model_dump_json())
+    assert HostAnswer.model_validate_json(answer.content).action_text == "click 10 10"
+    assert stuck == []
+
+
+async def test_a_turn_whose_client_left_before_its_thread_came_is_never_sent(
+    write_program, runner, make_turn, tokenizer_json: str
+) -> None:
+    write_program(ACT)
+    async with FakeWorker(tokenizer=tokenizer_json) as worker:
+        turn = await asyncio.to_thread(make_turn, "probe", worker.url)
+        app = create_app(runner(), threads=1, on_stuck=lambda: None)
+        async with (
+            LoopbackServer(app) as server,
+            httpx.AsyncClient(base_url=server.url, timeout=30) as http,
+        ):
+            worker.faults.append("hang")
+            first = asyncio.create_task(http.post("/turns", content=turn.model_dump_json()))
+            await until(lambda: len(worker.requests) == 1)
+            with pytest.raises(httpx.ReadTimeout):
+                await http.post("/turns", content=turn.model_dump_json(), timeout=0.2)
+            first.cancel()
+            await until(lambda: len(worker.aborted) == 1)
+            assert (await http.post("/turns", content=turn.model_dump_json())).status_code == 200
+    assert len(worker.requests) == 2
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from agentserve.core.blobs import blob_path
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
     ProgramFailed,
     TurnTimeout,
@@ -19,7 +20,6 @@ from agentserve.core.item_urls import After, kept_tokens, parse_item_url
 from agentserve.core.plans import Box, Plan, TextPiece, VisualItem, next_position
 from agentserve.core.sessions import Outcome
 from agentserve.lang.turns import feedback
-from agentserve.lang.worker import Deadline
 
 THINK_AND_ACT = "s += sgl.user(screen(view)) + sgl.assistant(sgl.gen('thought') + action(view))"
 ACT = "s += sgl.user(screen(view)) + sgl.assistant(action(view))"

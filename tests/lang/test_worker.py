@@ -3,11 +3,12 @@ from __future__ import annotations
 import socket
 import time
 
-import httpx
 import pytest
 
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, TurnTimeout, WorkerLost, WorkerRefused
-from agentserve.lang.worker import Deadline, WorkerClient
+from agentserve.lang.http import WorkerHttp
+from agentserve.lang.worker import WorkerClient
 
 BODY = {"input_ids": [1, 2, 3], "sampling_params": {}}
 ABORTED = {
@@ -33,7 +34,7 @@ ABORTED = {
     ],
 )
 def test_failures_have_names(
-    scripted, http: httpx.Client, entry, error: type[AgentServeError], words: str
+    scripted, http: WorkerHttp, entry, error: type[AgentServeError], words: str
 ) -> None:
     scripted.script = [entry]
     with pytest.raises(error, match=words):
@@ -41,7 +42,7 @@ def test_failures_have_names(
     assert len(scripted.requests) == 1
 
 
-def test_a_worker_that_is_not_there(http: httpx.Client) -> None:
+def test_a_worker_that_is_not_there(http: WorkerHttp) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -49,7 +50,7 @@ def test_a_worker_that_is_not_there(http: httpx.Client) -> None:
             WorkerClient(http, url, Deadline(10)).generate(BODY)
 
 
-def test_a_silent_worker_costs_the_turns_time_and_no_more(scripted, http: httpx.Client) -> None:
+def test_a_silent_worker_costs_the_turns_time_and_no_more(scripted, http: WorkerHttp) -> None:
     scripted.script = [5.0]
     started = time.monotonic()
     with pytest.raises(TurnTimeout, match=r"0\.3 s"):
@@ -57,7 +58,7 @@ def test_a_silent_worker_costs_the_turns_time_and_no_more(scripted, http: httpx.
     assert 0.25 < time.monotonic() - started < 2
 
 
-def test_nothing_is_sent_after_the_deadline(scripted, http: httpx.Client) -> None:
+def test_nothing_is_sent_after_the_deadline(scripted, http: WorkerHttp) -> None:
     deadline = Deadline(0.01)
     time.sleep(0.02)
     with pytest.raises(TurnTimeout):
@@ -65,7 +66,7 @@ def test_nothing_is_sent_after_the_deadline(scripted, http: httpx.Client) -> Non
     assert scripted.requests == []
 
 
-def test_one_answer_or_a_list_of_them(scripted, http: httpx.Client) -> None:
+def test_one_answer_or_a_list_of_them(scripted, http: WorkerHttp) -> None:
     one = scripted.answer("back")
     scripted.script = [one, [one, one]]
     worker = WorkerClient(http, scripted.url, Deadline(10))

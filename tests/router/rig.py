@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from agentserve.core.config import RouterConfig
 from agentserve.core.events import Event
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Session, SessionCreate
+from agentserve.core.tenants import ApiKey
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand
 from agentserve.router.services import Services
@@ -86,16 +87,21 @@ async def running_rig(
     data: Path,
     fakes: list[FakeWorker] | None = None,
     host_command: HostCommand = scripted_host,
+    keys: Mapping[str, tuple[str, ApiKey]] | None = None,
     **config: Any,
 ) -> AsyncIterator[Rig]:
-    """Start (unless they run) fake workers, and a router that is ready."""
+    """Start (unless they run) fake workers, and a router that is ready. With ``keys``, by name,
+    these are in its store, and the one named ``root`` is an admin's, which the rig uses."""
     async with AsyncExitStack() as stack:
         if fakes is None:
             fakes = [await stack.enter_async_context(FakeWorker()) for _ in range(2)]
         settings = FAST | {"workers": tuple(worker.url for worker in fakes)} | config
         app = create_app(RouterConfig(data=data, **settings), host_command=host_command)
         server = await stack.enter_async_context(LoopbackServer(app))
-        client = await stack.enter_async_context(RouterClient(server.url))
+        for _, key in (keys or {}).values():
+            await app.state.services.store.put_key(key)
+        own = keys["root"][0] if keys else None
+        client = await stack.enter_async_context(RouterClient(server.url, api_key=own))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))
         rig = Rig(fakes, server, app.state.services, client, http)
         await eventually(lambda: _host_ready(rig))

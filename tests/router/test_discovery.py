@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 
 import pytest
 
-from agentserve.core.errors import InvalidRequest
+from agentserve.core.errors import InvalidRequest, UnknownWorker, WorkerInUse
 from agentserve.router import discovery
-from agentserve.router.discovery import FileDiscovery, StaticDiscovery, read_workers
+from agentserve.router.discovery import (
+    FileDiscovery,
+    RuntimeDiscovery,
+    StaticDiscovery,
+    read_workers,
+)
+from agentserve.router.store import SqliteStore
 from agentserve.testing.worker import FakeWorker
 
 from .rig import eventually, new_session, picture, running_rig
@@ -80,3 +87,77 @@ async def test_workers_come_and_go_with_the_file(tmp_path, monkeypatch):
             assert result.worker.boot_id == two.boot_id
             moved = await rig.client.session(session.id)
             assert (moved.pin.generation, moved.pin.moved) == (2, "gone")
+
+
+async def test_workers_are_added_and_removed_at_run_time(tmp_path):
+    async with FakeWorker() as first, FakeWorker() as second:
+        async with running_rig(tmp_path, [first]) as rig:
+            added = await rig.client.add_worker(second.url + "/")
+            assert (added.url, added.state.value) == (second.url, "starting")
+
+            async def ready() -> int:
+                listed = (await rig.client.workers()).workers
+                return sum(worker.state.value == "ready" for worker in listed)
+
+            await eventually(ready, lambda n: n == 2)
+            assert (await rig.client.add_worker(second.url)).state.value == "ready"
+            sessions = [await rig.client.create_session(new_session()) for _ in range(4)]
+            there = [s for s in sessions if s.pin.worker_id == added.id]
+            assert there, "it serves like the others"
+
+            with pytest.raises(WorkerInUse, match=f"{len(there)} sessions"):
+                await rig.client.remove_worker(added.id)
+            mine = rig.services.registry.snapshot({})[0].id
+            with pytest.raises(WorkerInUse, match="was not added by the API"):
+                await rig.client.remove_worker(mine, force=True)
+            with pytest.raises(UnknownWorker):
+                await rig.client.remove_worker("w-none")
+            lines = [json.loads(one) for one in (tmp_path / "audit.jsonl").read_text().splitlines()]
+            assert [(line["action"], line["target"]) for line in lines][:1] == [
+                ("worker.add", second.url)
+            ]
+
+        # it is in the store: the next router has it, too
+        async with running_rig(tmp_path, [first]) as rig:
+            await eventually(lambda: _urls(rig), lambda urls: urls == {first.url, second.url})
+            await rig.client.remove_worker(added.id, force=True)
+            await eventually(lambda: _urls(rig), lambda urls: urls == {first.url})
+            for session in there:
+                result = await rig.client.turn(session.id, RED, epoch=0)
+                assert result.worker.id == mine
+
+
+async def _urls(rig) -> set[str]:
+    return {worker.url for worker in (await rig.client.workers()).workers}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "a:1", "ftp://a", "http://", "http://a:0", "http://a:70000", "http://u:p@a:1",
+        "http://a:1?x=1", "http://a:1#x", "http://a b:1", "http://a:1\n", "http://[::1",
+        "http://" + "a" * 2000,
+    ],
+)  # fmt: skip
+async def test_what_is_no_workers_url(rig, url):
+    answer = await rig.http.post("/v1/workers", json={"url": url})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert await rig.services.store.added_workers() == []
+
+
+async def test_what_was_named_at_the_start_may_change_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "LOOK_EVERY_S", 0.01)
+    store = await SqliteStore.open(tmp_path / "sessions.sqlite")
+    path = tmp_path / "workers"
+    write(path, "http://a:1")
+    found = RuntimeDiscovery(FileDiscovery(path), store)
+    told = found.workers()
+    assert await anext(told) == ["http://a:1"]
+    await found.add("http://c:1")
+    assert await anext(told) == ["http://a:1", "http://c:1"]
+    write(path, "http://b:1", "http://c:1")
+    assert await anext(told) == ["http://b:1", "http://c:1"]
+    with pytest.raises(WorkerInUse):
+        await found.remove("http://c:1")  # the file names it as well
+    await told.aclose()
+    await store.close()

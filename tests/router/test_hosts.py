@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from agentserve.core.config import LogConfig, RouterConfig
-from agentserve.core.errors import HostLost, OverCapacity, UnknownProgram
+from agentserve.core.errors import HostLost, UnknownProgram
 from agentserve.router.hosts import HostPool, HostSpec, host_command_line, program_host
 from agentserve.router.metrics import Metrics
 from agentserve.testing.host import scripted_host
@@ -101,20 +100,3 @@ async def test_unknown_programs(tmp_path):
             await pool.check_program("other")
     finally:
         await pool.stop()
-
-
-async def test_turns_wait_for_a_free_thread_and_give_up(tmp_path):
-    async with running_rig(tmp_path, host_threads=1, turn_timeout_s=5) as rig:
-        slow, next_, late = [await rig.client.create_session(new_session()) for _ in range(3)]
-        running = asyncio.create_task(rig.client.turn(slow.id, picture(), instruction="!sleep 0.5"))
-        await eventually(lambda: rig.client.session(slow.id), lambda s: s.status.value == "running")
-        assert (await rig.client.turn(next_.id, picture())).attempts == 1
-        assert (await running).turn == 0
-        hanging = asyncio.create_task(rig.client.turn(slow.id, picture(), instruction="!hang"))
-        await eventually(lambda: rig.client.session(slow.id), lambda s: s.status.value == "running")
-        with pytest.raises(OverCapacity) as caught:
-            await rig.client.turn(late.id, picture())
-        assert caught.value.retry_after == 1
-        await rig.client.release(slow.id)
-        with pytest.raises(Exception, match="released"):
-            await hanging

@@ -10,6 +10,7 @@ import pytest
 
 from agentserve.testing.server import LoopbackServer
 
+from .records import record
 from .rig import Rig, new_session, running_rig
 
 LIMIT = 200_000
@@ -18,6 +19,7 @@ LIMIT = 200_000
 @pytest.fixture(scope="module")
 async def tight(tmp_path_factory) -> AsyncIterator[Rig]:
     async with running_rig(tmp_path_factory.mktemp("tight"), [], max_body_bytes=LIMIT) as rig:
+        await rig.services.store.create(record("s_1"), [])
         yield rig
 
 

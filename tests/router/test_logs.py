@@ -127,7 +127,7 @@ async def test_a_turn_that_fails_says_why_and_details_can_be_had(tmp_path):
             await client.turn(session.id, picture(), instruction="!fail")
         except AgentServeError as error:
             assert error.code == "program_failed"
-        failed = await logged.of(logger="agentserve.router.turns", session_id=session.id)
+        failed = await logged.of(logger="agentserve.router.turn_log", session_id=session.id)
         assert (failed["level"], failed["turn"]) == ("warning", 0)
         assert "ValueError: scripted" in failed["message"]
         await logged.of(logger="agentserve.access", status=500, session_id=session.id)

@@ -17,6 +17,7 @@ from agentserve.testing.worker import FakeWorker
 from .redis_server import RedisServer
 from .rig import Rig, eventually, new_session, picture, running_rig
 
+RUNNING = 'agentserve_running_turns{kind="turns"}'
 PROMPT = {"text": "hello", "sampling_params": {"max_new_tokens": 4}}
 
 
@@ -36,13 +37,13 @@ async def test_a_turn_is_counted_by_its_phases(tmp_path):
         asking = asyncio.create_task(
             rig.client.turn(session.id, picture(), instruction="!sleep 0.3")
         )
-        await eventually(lambda: values(rig), lambda found: found["agentserve_running_turns"] == 1)
+        await eventually(lambda: values(rig), lambda found: found[RUNNING] == 1)
         await asking
         found = await values(rig)
-        assert (found["agentserve_running_turns"], found["agentserve_queued_turns"]) == (0, 0)
+        assert found[RUNNING] == 0
         took = {
             phase: found[f'agentserve_turn_phase_seconds_sum{{phase="{phase}"}}']
-            for phase in ("decode", "plan", "program", "store")
+            for phase in ("decode", "wait", "plan", "program", "store")
         }
         assert took["program"] >= 0.3
         assert all(seconds > 0 for seconds in took.values())

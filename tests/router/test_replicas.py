@@ -86,6 +86,36 @@ async def test_a_release_at_one_ends_the_turn_at_the_other(pair):
     assert (await one.client.session(session.id)).status == "released"
 
 
+async def test_a_turn_that_waits_at_one_is_the_others_too(pair):
+    one, two = pair
+    for rig in pair:
+        rig.services.admission.turns._queue.max_running = 1
+    blocking = await one.client.create_session(new_session())
+    one.worker_of(blocking).faults.append("hang")
+    running = asyncio.create_task(one.client.turn(blocking.id, RED))
+    await eventually(lambda: two.client.session(blocking.id), lambda s: s.status == "running")
+    waits, released = [await one.client.create_session(new_session()) for _ in range(2)]
+    first = asyncio.create_task(one.client.turn(waits.id, RED, epoch=0))
+    ends = asyncio.create_task(one.client.turn(released.id, RED, epoch=0))
+    for session in (waits, released):
+        await eventually(
+            lambda s=session: two.client.session(s.id), lambda s: s.status == "running"
+        )
+    stream = two.client.turn_stream(waits.id, RED, epoch=0)
+    joins = asyncio.create_task(anext(stream))
+    with pytest.raises(TurnInProgress):
+        await two.client.turn(waits.id, BLUE, epoch=0)
+    await two.client.release(released.id)
+    with pytest.raises(SessionClosed):
+        await ends
+    await two.client.release(blocking.id)
+    with pytest.raises(SessionClosed):
+        await running
+    told = await joins
+    assert told.result == (await first).model_copy(update={"replayed": True})
+    assert (told.type, (await one.client.session(waits.id)).turns) == ("completed", 1)
+
+
 async def test_a_turn_of_a_dead_router_can_be_asked_again(pair):
     one, two = pair
     session = await one.client.create_session(new_session())

@@ -6,17 +6,21 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+import trustme
 
 from agentserve.client import RouterClient
 from agentserve.core.config import RouterConfig
-from agentserve.core.errors import StorageFailed, Unavailable
+from agentserve.core.errors import InvalidRequest, StorageFailed, Unavailable
 from agentserve.router import run_router
+from agentserve.router.server import Tls
 from agentserve.testing.worker import FakeWorker
 
 from .rig import eventually, new_session, picture
@@ -165,3 +169,50 @@ def test_a_taken_port_is_told(tmp_path):
         port = taken.getsockname()[1]
         with pytest.raises(Unavailable, match=f"cannot listen on 127.0.0.1:{port}"):
             run_router(RouterConfig(data=tmp_path), port=port)
+
+
+TLS = """
+import sys
+from pathlib import Path
+from agentserve.core.config import RouterConfig
+from agentserve.router.server import Tls, run_router
+from agentserve.testing.host import scripted_host
+data = Path(sys.argv[1])
+config = RouterConfig(data=data / "data", workers=(sys.argv[2],), health_interval_s=0.1)
+run_router(config, port=0, tls=Tls(data / "cert", data / "key"), host_command=scripted_host)
+"""
+
+
+async def test_https(tmp_path):
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert")
+    certificate.private_key_pem.write_to_path(tmp_path / "key")
+    async with FakeWorker() as worker:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", TLS, str(tmp_path), worker.url), stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
+            url = line.split()[-1]
+            assert url.startswith("https://127.0.0.1:")
+            trusted = ssl.create_default_context()
+            authority.configure_trust(trusted)
+            async with httpx.AsyncClient(verify=trusted, base_url=url) as http:
+                assert (await http.get("/health")).status_code == 200
+            async with RouterClient(url) as client:  # it does not know who signed this
+                with pytest.raises(Unavailable, match="(?i)certificate"):
+                    await client.sessions()
+            async with httpx.AsyncClient() as http:
+                with pytest.raises(httpx.TransportError):
+                    await http.get(url.replace("https", "http") + "/health")
+        finally:
+            process.terminate()
+            assert await process.wait() == 0
+
+
+def test_files_that_are_no_certificate_are_told_before_anything_starts(tmp_path):
+    (tmp_path / "cert").write_text("x")
+    with pytest.raises(InvalidRequest, match="cannot be used"):
+        run_router(RouterConfig(data=tmp_path / "d"), port=0, tls=Tls(tmp_path / "cert", tmp_path))
+    assert not (tmp_path / "d").exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,6 +13,7 @@ from agentserve.core.events import EventType
 from agentserve.core.plans import Seal, TextPiece, VisualItem
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Pin, SessionStatus
+from agentserve.core.tenants import KeyLimits, Role, new_key
 from agentserve.router.store import (
     EventDraft,
     HeldRecord,
@@ -172,7 +175,7 @@ async def test_pins_count_open_sessions_only(store):
     assert await store.pin_loads() == {"w-1": (1, 0), "w-2": (1, 0)}
     assert await store.counts() == {"idle": 2, "released": 1}
     await store.create(record("s_now", worker="w-1", boot="b2"), [])
-    before = await store.pinned_before("w-1", "b2", 10)
+    before = await store.pinned("w-1", 10, but="b2")
     assert [one.session.id for one in before] == ["s_1"]
 
 
@@ -202,10 +205,11 @@ async def test_earlier_lives_of_a_worker_are_told_apart(store):
     await store.create(record("s_other", worker="w-10", boot="b"), [])
 
     async def before(limit):
-        records = await store.pinned_before("w-1", "b2", limit)
+        records = await store.pinned("w-1", limit, but="b2")
         return {one.session.id for one in records}
 
     assert await before(9) == {"s_b", "s_b1", "s_b21", "s_c"}
+    assert len(await store.pinned("w-1", 9)) == 5
     assert len(await before(3)) == 3
 
 
@@ -220,7 +224,7 @@ async def test_a_moved_pin_is_counted_where_it_is(store):
     assert await store.pin_loads() == {"w-2": (2, 450)}
     await store.delete("s_2")
     assert await store.pin_loads() == {"w-2": (1, 450)}
-    assert await store.pinned_before("w-1", "x", 9) == []
+    assert await store.pinned("w-1", 9) == []
     await store.update((await store.get("s_1")).with_session(pin=None))
     assert await store.pin_loads() == {}
 
@@ -233,3 +237,99 @@ async def test_drains_are_known_until_they_are_dropped(store):
     await store.drop_drain("w-2")
     assert await store.drains() == {"w-1": "r-2"}
     await store.drop_drain("w-2")
+
+
+async def test_tenants_are_listed_apart(store):
+    for number in range(6):
+        of = record(f"s_{number}").model_copy(update={"tenant": "one" if number % 2 else "other"})
+        await store.create(of, [])
+    idle = await store.get("s_1")
+    await store.update(idle.with_session(status=SessionStatus.RELEASED))
+    await store.delete("s_3")
+
+    async def ids(status: SessionStatus | None, tenant: str | None) -> list[str]:
+        found, _ = await store.page(status=status, before=None, limit=9, tenant=tenant)
+        return [one.session.id for one in found]
+
+    assert await ids(None, "one") == ["s_5", "s_1"]
+    assert await ids(SessionStatus.IDLE, "one") == ["s_5"]
+    assert await ids(SessionStatus.RELEASED, "one") == ["s_1"]
+    assert await ids(None, "other") == ["s_4", "s_2", "s_0"]
+    assert await ids(None, "") == await ids(SessionStatus.IDLE, "nobody") == []
+    assert len(await ids(None, None)) == 5
+    first, cursor = await store.page(status=None, before=None, limit=2, tenant="other")
+    rest, end = await store.page(status=None, before=cursor, limit=2, tenant="other")
+    assert [one.session.id for one in (*first, *rest)] == ["s_4", "s_2", "s_0"]
+    assert end is None
+
+
+async def test_keys_are_kept_and_forgotten(store):
+    _, key = new_key("one", Role.ADMIN, name=ODD, limits=KeyLimits(running=3))
+    _, other = new_key("other")
+    assert await store.key(key.id) is None
+    await store.put_key(key)
+    await store.put_key(other)
+    assert await store.key(key.id) == key
+    assert await store.keys() == [key, other]
+    changed = key.model_copy(update={"name": "new"})
+    await store.put_key(changed)
+    assert await store.keys() == [changed, other]
+    assert await store.drop_key(key.id)
+    assert not await store.drop_key(key.id)
+    assert await store.keys() == [other]
+
+
+async def test_closed_sessions_are_told_by_when_that_was(store):
+    for number, status in enumerate(
+        [SessionStatus.RELEASED, SessionStatus.EXPIRED, SessionStatus.IDLE, SessionStatus.PAUSED]
+    ):
+        await store.create(record(f"s_{number}", age_s=500), [])
+        one = await store.get(f"s_{number}")
+        closed = datetime.fromtimestamp(1000 - number, UTC) if number < 2 else None
+        await store.update(one.with_session(status=status, closed_at=closed))
+
+    async def before(seconds: float, limit: int = 9) -> list[str]:
+        return [one.session.id for one in await store.closed(seconds, limit)]
+
+    assert await before(999) == []
+    assert await before(1000) == ["s_1"]
+    assert await before(2000) == ["s_1", "s_0"]
+    assert await before(2000, 1) == ["s_1"]
+    # the paused one lives on though it was idle for long: its deadline is the whole session's
+    assert [one.session.id for one in await store.due(time.time(), 9)] == ["s_2"]
+    due = await store.due(time.time() + 3600, 9)
+    assert {one.session.id for one in due} == {"s_2", "s_3"}
+    await store.delete("s_1")
+    assert await before(2000) == ["s_0"]
+
+
+async def test_workers_are_added_once(store):
+    assert await store.added_workers() == []
+    for url in ("http://b:1", "http://a:1", "http://b:1"):
+        await store.add_worker(url)
+    assert await store.added_workers() == ["http://a:1", "http://b:1"]
+    assert await store.remove_worker("http://b:1")
+    assert not await store.remove_worker("http://b:1")
+    assert await store.added_workers() == ["http://a:1"]
+
+
+async def test_a_write_that_is_cancelled_at_any_moment_leaves_the_store_usable(store):
+    await store.create(record(), [])
+    for steps in range(30):
+        current = await store.get("s_1")
+        task = asyncio.create_task(store.update(current, [STARTED]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if steps % 3:  # in a thread or a server, it has got further by then
+            await asyncio.sleep(0.0005)
+        task.cancel()
+        await asyncio.wait({task})
+        while True:
+            try:
+                await store.update(await store.get("s_1"), [STARTED])
+                break
+            except VersionConflict:  # the cancelled one was done, only now
+                continue
+    events = await store.events("s_1", 0, 100)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert 30 <= len(events) == (await store.get("s_1")).version

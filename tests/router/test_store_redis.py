@@ -323,12 +323,12 @@ async def test_a_list_reads_no_more_than_it_returns(redis_store, admin):
     some = {"evalsha": 1, "zrange": 1, "hmget": 50}
     await page(status=None, before=None, limit=1)
     await redis_store.due(0, 1)
-    await redis_store.pinned_before("w-0", "b", 1)  # the server knows the scripts from here on
+    await redis_store.pinned("w-0", 1, but="b")  # the server knows the scripts from here on
     assert await commands(page(status=None, before=None, limit=50)) == some
     assert await commands(page(status=None, before=5_000, limit=50)) == some
     assert await commands(page(status=SessionStatus.IDLE, before=5_000, limit=50)) == some
     assert await commands(redis_store.due(2e9 * 2, 50)) == some
-    assert await commands(redis_store.pinned_before("w-1", "c", 50)) == some | {"zrange": 2}
+    assert await commands(redis_store.pinned("w-1", 50, but="c")) == some | {"zrange": 2}
     assert await commands(redis_store.pin_loads()) == {
         "multi": 1, "zrange": 1, "hgetall": 1, "exec": 1,
     }  # fmt: skip

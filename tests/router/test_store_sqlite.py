@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+import aiosqlite
 import pytest
 
 from agentserve.core.errors import StorageFailed
@@ -16,23 +17,23 @@ from .records import record
 
 async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     path = tmp_path / "sessions.sqlite"
-    opened = await SqliteStore.open(path)
-    await opened.create(record(), [])
-    await opened.close()
-    with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE layouts")
-        db.execute("DROP TABLE held")
-        db.execute("DROP TABLE drains")
-        db.execute("DROP INDEX sessions_pinned")
-        db.execute("ALTER TABLE sessions DROP COLUMN held_tokens")
-        db.execute("CREATE INDEX sessions_pinned ON sessions (worker_id, boot_id)")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
+    async with aiosqlite.connect(path) as db:
+        await MIGRATIONS[0](db)
+        await db.execute(
+            "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id, last_seq,"
+            " record) VALUES ('s_1', 0, 'idle', 5, 'w-1', 'b', 0, ?)",
+            (record().model_dump_json(),),
+        )
+        await db.execute("PRAGMA user_version = 1")
+        await db.commit()
     opened = await SqliteStore.open(path)
     assert (await opened.get("s_1")).session.cell is None
     await opened.put_layouts("a" * 64, LayoutLearner())
     assert await opened.held("s_1") is None
     assert await opened.drains() == {}
+    assert await opened.pin_loads() == {"w-1": (1, 0)}
+    assert [one.tenant for one in await opened.due(6, 9)] == [""]
+    assert await opened.closed(6, 9) == await opened.keys() == await opened.added_workers() == []
     await opened.close()
 
 
@@ -55,8 +56,14 @@ HOT = {
     "events": "SELECT seq FROM events WHERE session_id = 's' AND seq > 5 ORDER BY seq LIMIT 9",
     "turn": "SELECT key FROM turns WHERE session_id = 's' AND epoch = 3",
     "transcript": "SELECT pieces FROM turns WHERE session_id = 's' ORDER BY epoch",
-    "due": "SELECT n FROM sessions INDEXED BY sessions_due WHERE status = 'idle' AND deadline < 5"
-    " ORDER BY deadline",
+    "due": "SELECT n FROM sessions INDEXED BY sessions_due"
+    " WHERE status IN ('idle', 'paused') AND deadline < 5 ORDER BY deadline",
+    "closed": "SELECT n FROM sessions INDEXED BY sessions_closed"
+    " WHERE status IN ('released', 'expired') AND deadline < 5 ORDER BY deadline",
+    "of a tenant": "SELECT record FROM sessions WHERE n < 9 AND tenant = 't'"
+    " ORDER BY n DESC LIMIT 5",
+    "of a tenant by status": "SELECT record FROM sessions WHERE n < 9 AND status = 'idle'"
+    " AND tenant = 't' ORDER BY n DESC LIMIT 5",
     "page": "SELECT record FROM sessions WHERE status = 'idle' AND n < 9 ORDER BY n DESC LIMIT 5",
 }
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentserve.router.tasks import Tasks, end
+from agentserve.router.tasks import Tasks, end, to_its_end
 
 
 async def test_work_outlives_its_caller():
@@ -67,3 +67,39 @@ async def test_a_cancellation_that_was_lost_is_told_again():
     await asyncio.sleep(0)
     await end([task], 0.05)
     assert (task.cancelled(), lost) == (True, 3)
+
+
+async def test_a_clean_up_is_done_whatever_cancellations_come_meanwhile():
+    begun, go_on, steps = asyncio.Event(), asyncio.Event(), []
+
+    async def clean_up() -> None:
+        begun.set()
+        await go_on.wait()
+        steps.append("cleaned")
+
+    task = asyncio.create_task(to_its_end(clean_up()))
+    await begun.wait()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == ["cleaned"]
+
+
+async def test_a_clean_up_that_hangs_is_given_up():
+    hanging = asyncio.Event()
+    with pytest.raises(TimeoutError):
+        await to_its_end(until(hanging), 0.01)
+    with pytest.raises(ValueError, match="x"):
+        await to_its_end(failing())
+
+
+async def until(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def failing() -> None:
+    raise ValueError("x")

@@ -220,14 +220,14 @@ async def test_a_turn_is_one_trace_from_the_client_to_the_worker(traced: Traced,
     assert way(turn) == top
     assert way(host) == [("agentserve-program-host", "/turns"), (router, "program"), *top]
     phases = {span.name for span in spans.values() if span.parent == turn.id}
-    assert phases == {"decode", "plan", "program", "store"}
+    assert phases == {"decode", "wait", "plan", "program", "store"}
 
     (generation,) = [span for span in spans.values() if span.name == "POST /generate"]
     assert generation.parent == host.id
     assert carried(traced.worker) == (episode.trace, generation.id)
 
     told = {key.removeprefix("agentserve."): value for key, value in turn.attributes.items()}
-    assert (told["turn"], told["epoch"], told["attempts"], told["replayed"]) == (0, 0, 1, False)
+    assert (told["turn"], told["epoch"], told["attempts"]) == (0, 0, 1)
     assert told["prompt_tokens"] > told["cached_tokens"] >= 0 and told["completion_tokens"] > 0
     assert request.attributes["http.response.status_code"] == 200
     assert request.attributes["agentserve.worker_id"] == told["worker_id"]

@@ -17,6 +17,7 @@ from agentserve.engine.boot import boot_of
 from agentserve.engine.eviction.change import change_of
 from agentserve.engine.feature_cache import FeatureCache, checkpoint_revision, model_key
 from agentserve.engine.items.carried import Carried, carried_of, set_source
+from agentserve.engine.items.salting import salt_marked
 from agentserve.engine.pruning.select import Choices, is_open, kept_features, resolve
 
 
@@ -48,6 +49,7 @@ def select_tokens(original: Callable[..., Any], scheduler: Any, mm_inputs: Any) 
     is known what is chosen of them.
     """
     inputs = original(scheduler, mm_inputs)
+    salt_marked(inputs)
     items = [(item, of) for item in inputs.mm_items if is_open(of := carried_of(item))]
     if not items:
         return inputs

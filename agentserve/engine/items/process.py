@@ -25,6 +25,8 @@ from agentserve.engine.items.layout import (
     lay_out,
     picture_of,
 )
+from agentserve.engine.items.media import check_media
+from agentserve.engine.items.salting import mark, salt_of
 
 _DEFAULT_MAX_NEW_TOKENS = 128
 """SGLang's own, for a request that names none."""
@@ -42,6 +44,8 @@ def refuse_unfit(manager: Any, request: Any) -> None:
 
     Without it a model of another family would take an item for an ordinary picture.
     """
+    with compat.bad_request():
+        check_media(request, compat.image_url, fetches=compat.fetches_media(manager))
     sources = request.image_data
     urls = map(compat.image_url, sources if isinstance(sources, list) else [sources])
     if any(url is not None and url.startswith(PREFIX) for url in urls):
@@ -61,14 +65,16 @@ async def process_items(
 ) -> Any:
     """AROUND QwenVLImageProcessor.process_mm_data_async.
 
-    A request without visual items goes the stock way, untouched.
+    A request without visual items goes the stock way, untouched but for its cache salt.
     """
     with compat.bad_request():
         urls = [compat.image_url(source) for source in image_data or ()]
         metas = [None if url is None else parse_item_url(url) for url in urls]
         if any(metas):
             return await _process(processor, image_data, metas, input_text, request_obj)
-    return await original(processor, image_data, input_text, request_obj, *args, **kwargs)
+    output = await original(processor, image_data, input_text, request_obj, *args, **kwargs)
+    mark(output, salt_of(request_obj))
+    return output
 
 
 async def _process(
@@ -87,8 +93,9 @@ async def _process(
     pictures = [None if meta is None else picture_of(meta, facts.grid) for meta in metas]
     # an item that may turn out to be an ordinary image is prepared as one: it then has its hash
     stock = [i for i, picture in enumerate(pictures) if picture is None or _is_whole(picture)]
+    salt = salt_of(request)
     patches = dict(
-        zip(stock, await compat.image_patches(processor, _pick(sources, stock)), strict=True)
+        zip(stock, await compat.image_patches(processor, _pick(sources, stock), salt), strict=True)
     )
     for i in stock:
         rows, columns = patches[i].rows, patches[i].columns
@@ -102,7 +109,7 @@ async def _process(
         for i, (picture, span) in enumerate(zip(pictures, layout.spans, strict=True))
         if not _is_ordinary(patches.get(i), picture, span)
     ]
-    placed = await compat.image_patches(processor, _pick(sources, as_is), resize=False)
+    placed = await compat.image_patches(processor, _pick(sources, as_is), salt, resize=False)
     patches |= dict(zip(as_is, placed, strict=True))
     items = [
         (span.start, _item(patches[i], picture, span))

@@ -41,7 +41,7 @@ async def put_blob(sha256: Sha256, request: Request, response: Response, parts: 
     return Blob(sha256=sha256, size=await parts.blobs.receive(sha256, request.stream()))
 
 
-@router.head("", responses=documented("unknown_blob"))
+@router.head("", response_class=Response, responses=documented("unknown_blob"))
 async def has_blob(sha256: Sha256, parts: Parts) -> Response:
     """200 with the blob's Content-Length when it is stored, else 404."""
     return Response(headers={"content-length": str(await parts.blobs.size(sha256))})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 
-from agentserve.core.errors import by_code
+from agentserve.core.errors import Forbidden, by_code
+from agentserve.core.tenants import Caller, Role
 from agentserve.router.errors import ErrorBody
 from agentserve.router.services import Services
 
@@ -16,16 +17,60 @@ def _services(request: Request) -> Services:
 
 
 Parts = Annotated[Services, Depends(_services)]
+
+
+def _caller(request: Request) -> Caller:
+    return request.state.caller
+
+
+def _tenant(request: Request) -> str:
+    return request.state.tenant
+
+
+CallerOf = Annotated[Caller, Depends(_caller)]
+TenantId = Annotated[str, Depends(_tenant)]
+
+
+async def _own_session(session_id: str, tenant: TenantId, parts: Parts) -> str:
+    return (await parts.sessions.get(session_id, tenant)).session.id
+
+
+OwnSession = Annotated[str, Depends(_own_session)]
+"""The id in the path, of a session that is the caller's."""
+
+
+async def admin_only(caller: CallerOf) -> None:
+    """Raises Forbidden."""
+    if caller.role is not Role.ADMIN:
+        raise Forbidden(
+            f"the API key {caller.key_id} is a {caller.role.value}'s: this is for admins",
+            hint="an operator makes such a key by `agentserve keys create --role admin`",
+        )
+
+
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
 ]
+TimeoutS = Annotated[
+    float | None,
+    Header(
+        alias="X-Request-Timeout-S",
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds that the client gives the request, waiting for a place included. What "
+        "is late is answered with `turn_timeout`, and not sent to a worker or aborted there.",
+    ),
+]
+
+
+_EVERYWHERE = ("invalid_request", "unauthorized", "body_too_large", "internal")
 
 
 def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI responses for the errors of these codes, with an example each, by status."""
     known = by_code()
     responses: dict[int | str, dict[str, Any]] = {}
-    for code in dict.fromkeys((*codes, "invalid_request", "body_too_large", "internal")):
+    for code in dict.fromkeys((*codes, *_EVERYWHERE)):
         cls = known[code]
         response = responses.setdefault(
             cls.status,
@@ -40,7 +85,7 @@ def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
         response["content"]["application/json"]["examples"][code] = {
             "value": example.body(session_id="s_Zk3bRr1yQ0mJ8wqv5XnT2A", request_id="r_1")
         }
-        if cls.status == 503:
+        if cls.status in (429, 503):
             response["headers"] = {
                 "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}
             }

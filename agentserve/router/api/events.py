@@ -10,7 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.events import EventPage
-from agentserve.router.api.deps import Cursor, Parts, documented
+from agentserve.router.api.deps import Cursor, OwnSession, Parts, documented
 from agentserve.router.services import Services
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/events", tags=["events"])
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/events", tags=["events"])
     },
 )
 async def list_events(
-    session_id: str,
+    session_id: OwnSession,
     request: Request,
     parts: Parts,
     after: Cursor = 0,
@@ -45,7 +45,6 @@ async def list_events(
 ) -> Response | EventPage:
     """Events behind a cursor. `seq` counts from 1 without gaps, so nothing is missed or repeated
     by a client that continues with the last `seq` it saw."""
-    await parts.sessions.get(session_id)
     if "text/event-stream" not in request.headers.get("accept", ""):
         return await parts.events.page(session_id, after, limit)
     if last_event_id is not None:

@@ -88,7 +88,9 @@ TURN_REQUEST = {
 }
 
 
-def responds(status: int, description: str, model: Wire) -> dict[int | str, dict[str, Any]]:
-    """An OpenAPI response with ``model`` as its example."""
-    example = {"example": model.model_dump(mode="json")}
-    return {status: {"description": description, "content": {"application/json": example}}}
+def responds(
+    status: int, description: str, model: Wire, also: dict[str, Any] | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """An OpenAPI response with ``model`` as its example, and ``also`` of other media types."""
+    content = {"application/json": {"example": model.model_dump(mode="json")}, **(also or {})}
+    return {status: {"description": description, "content": content}}

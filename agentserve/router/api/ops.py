@@ -53,7 +53,8 @@ async def metrics(parts: Parts) -> Response:
             sessions, loads = await parts.store.counts(), await parts.store.pin_loads()
     except (StorageFailed, TimeoutError):
         sessions, loads = None, {}
-    text = parts.metrics.render(sessions, parts.registry.snapshot(loads))
+    classes = (parts.admission.turns, parts.admission.requests)
+    text = parts.metrics.render(sessions, parts.registry.snapshot(loads), classes)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 

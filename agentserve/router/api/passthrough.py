@@ -1,10 +1,12 @@
 """SGLang's own API through the router: bytes in, bytes out, on the worker that fits.
 
 Nothing of a request or a response is parsed or changed, but for the headers that belong to one
-connection only and those that the router writes itself. A request goes to another worker only when
-the first one died before any byte of its answer was sent on; it is cancelled when its client
-leaves. When the worker dies behind that, a stream of events ends with an event that says so, after
-the last whole one; any other answer breaks off.
+connection only and those that the router writes itself; with API keys, the key is taken out of a
+request, and its tenant's cache salt put in. Generations wait for a place first (see
+router.admission). A request goes to another worker only when the first one died before any byte of
+its answer was sent on; it is cancelled when its client leaves, whether it waits or runs. When the
+worker dies behind that, a stream of events ends with an event that says so, after the last whole
+one; any other answer breaks off.
 """
 
 from __future__ import annotations
@@ -12,28 +14,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 
 import httpx
-from fastapi import APIRouter, Header, Request, Response
-from starlette.requests import ClientDisconnect
+from fastapi import APIRouter, Depends, Header, Request, Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from agentserve.core import tracing
+from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
+from agentserve.core.leaving import while_client_waits
 from agentserve.core.logs import tell
+from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
-from agentserve.router.api.deps import Parts, documented
+from agentserve.router.api.deps import Parts, TenantId, TimeoutS, admin_only, documented
+from agentserve.router.identity import without_key
 from agentserve.router.naming import session_name
 from agentserve.router.passage import Passage
+from agentserve.router.salting import salted
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 router = APIRouter(tags=["pass-through"])
 _HOP_BY_HOP = frozenset(
     (
@@ -51,6 +55,8 @@ _ROUTES = (
     ("GET", "/get_model_info", "The same under its older name, which SGLang's frontend asks."),
     ("GET", "/server_info", "SGLang's server information."),
 )
+_ADMIN = ("/server_info",)
+"""It tells how the operator runs the worker."""
 _ANY_BODY = {
     "requestBody": {
         "required": True,
@@ -62,42 +68,66 @@ _ANY_BODY = {
 async def forward(
     request: Request,
     parts: Parts,
+    tenant: TenantId,
     x_session_id: str | None = Header(
         None,
         description="A session's id, or any name: its requests stay on one worker. Without it, the "
         "header `X-SMG-Routing-Key`, or `prompt_cache_key` or `user` in the body.",
     ),
+    timeout_s: TimeoutS = None,
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
+    deadline = None if timeout_s is None else Deadline(timeout_s, "request")
     body = await request.body()
     passage = Passage(parts.metrics)
     try:
-        return await _forward(parts, request, body, passage)
+        return await _forward(parts, tenant, request, body, deadline, passage)
     except BaseException as error:  # leaving and cancellation included
         passage.end(error)
         raise
 
 
-async def _forward(parts: Services, request: Request, body: bytes, passage: Passage) -> Response:
+async def _forward(
+    parts: Services,
+    tenant: str,
+    request: Request,
+    body: bytes,
+    deadline: Deadline | None,
+    passage: Passage,
+) -> Response:
     name = session_name(request.headers, body)
     tell(session_id=name)
-    worker = await parts.passing.choose(name, body)
-    try:
-        return await _send(parts, worker, request, body, passage)
-    except WorkerLost as error:
-        await parts.registry.check(worker.id)
+    async with AsyncExitStack() as place:
+        if request.method == "POST":
+            patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
+            waiting = place.enter_context(parts.admission.requests.enter(tenant))
+            if waiting.waited:
+                await while_client_waits(request.receive, waiting.ready(patience))
+        worker = await parts.passing.choose(tenant, name, body)
+        sent = salted(body, cache_salt(tenant)) if request.method == "POST" else body
         try:
-            other = await parts.passing.choose(name, body, frozenset({worker.id}))
-        except NoWorker:
-            raise error from None
-        return await _send(parts, other, request, body, passage)
+            response = await _send(parts, worker, request, sent, deadline, passage)
+        except WorkerLost as error:
+            await parts.registry.check(worker.id)
+            try:
+                other = await parts.passing.choose(tenant, name, body, frozenset({worker.id}))
+            except NoWorker:
+                raise error from None
+            response = await _send(parts, other, request, sent, deadline, passage)
+        response.place = place.pop_all()
+        return response
 
 
 async def _send(
-    parts: Services, worker: Worker, request: Request, body: bytes, passage: Passage
-) -> Response:
-    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost,
-    ClientDisconnect before."""
+    parts: Services,
+    worker: Worker,
+    request: Request,
+    body: bytes,
+    deadline: Deadline | None,
+    passage: Passage,
+) -> _Relayed:
+    """The worker's response, begun: its first bytes have arrived. Raises WorkerLost, TurnTimeout,
+    ClientLeft before."""
     tell(worker_id=worker.id)
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     headers = [
@@ -105,6 +135,8 @@ async def _send(
         for name, value in _end_to_end(request.headers.raw)
         if name.lower() not in (b"host", b"content-length")
     ]
+    if request.state.caller.key_id:
+        headers = without_key(headers)
     if "traceparent" not in request.headers:  # a client's own goes on as it is
         headers += [(name.encode(), value.encode()) for name, value in tracing.headers().items()]
     headers.append((b"host", httpx.URL(worker.url).netloc))
@@ -113,8 +145,8 @@ async def _send(
         stack.enter_context(parts.registry.busy(worker.id))
         forwarded = parts.registry.forward(worker, request.method, target, headers, body)
         # The stack is ours: however the wait ends, the worker's response is closed.
-        begun = _begun(stack, forwarded, parts.registry, worker)
-        answer, first, chunks = await _while_client_waits(request, begun)
+        begun = _begun(stack, forwarded, parts.registry, worker, deadline)
+        answer, first, chunks = await while_client_waits(request.receive, begun)
         passage.begun(answer.status_code)
         body_parts = _chained(first, chunks)
         if _streams_events(answer):
@@ -138,42 +170,48 @@ async def _begun(
     forwarded: AbstractAsyncContextManager[httpx.Response],
     registry: WorkerRegistry,
     worker: Worker,
+    deadline: Deadline | None,
 ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
     """The response, entered into ``stack``, with its first bytes and what follows them."""
-    answer = await stack.enter_async_context(forwarded)
+    with _late(deadline):
+        async with asyncio.timeout(deadline and deadline.remaining()):
+            answer = await stack.enter_async_context(forwarded)
     chunks = registry.chunks(worker, answer)
+    if deadline is not None:
+        chunks = _in_time(chunks, deadline)
     return answer, await anext(chunks, b""), chunks
 
 
-async def _while_client_waits(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the client goes away. Raises
-    ClientDisconnect then. The request's body must have been read."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(request))
+async def _in_time(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
+    end = object()
+    while True:
+        with _late(deadline):
+            async with asyncio.timeout(deadline.remaining()):
+                chunk = await anext(chunks, end)
+        if not isinstance(chunk, bytes):
+            return
+        yield chunk
+
+
+@contextmanager
+def _late(deadline: Deadline | None) -> Iterator[None]:
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        yield
+    except TimeoutError:
+        assert deadline is not None
+        raise deadline.exceeded() from None
 
 
 class _Relayed(StreamingResponse):
-    """A response that lets go of the worker's when it ends, however it ends."""
+    """A response that lets go of the worker's when it ends, however it ends, and then of its place
+    among those that run."""
 
     held: AsyncExitStack
+    place: AsyncExitStack
     passage: Passage
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self.held:
+        async with self.place, self.held:
             try:
                 await super().__call__(scope, receive, send)
             except BaseException as error:  # cancellation included
@@ -240,6 +278,15 @@ def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [(n, v) for n, v in headers if n.lower() not in _HOP_BY_HOP | named]
 
 
+_ERRORS = (
+    "forbidden",
+    "session_closed",
+    "session_paused",
+    "no_worker",
+    "worker_lost",
+    "turn_timeout",
+)
+_LIMITS = ("over_capacity", "overloaded")
 for _method, _path, _summary in _ROUTES:
     router.add_api_route(
         _path,
@@ -248,7 +295,9 @@ for _method, _path, _summary in _ROUTES:
         summary=_summary,
         name=f"{_method.lower()}{_path.replace('/', '_')}",
         response_class=Response,
-        responses=documented("session_closed", "no_worker", "worker_lost", "turn_timeout")
-        | {200: {"description": "The worker's answer, unchanged."}},
+        responses=documented(*_ERRORS, *(_LIMITS if _method == "POST" else ()))
+        | {200: {"description": "The worker's answer, unchanged."}}
+        | {"4XX": {"description": "A refusal by the worker, unchanged."}},
+        dependencies=[Depends(admin_only)] if _path in _ADMIN else None,
         openapi_extra=_ANY_BODY if _method == "POST" else None,
     )

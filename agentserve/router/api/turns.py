@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from agentserve.core.errors import BadScreenshot, InvalidRequest
+from agentserve.core.leaving import while_client_waits
 from agentserve.core.logs import tell
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
-from agentserve.router.api.deps import Cursor, Parts, documented
+from agentserve.router.api.deps import Cursor, OwnSession, Parts, TimeoutS, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
+from agentserve.router.api.turn_stream import DESCRIPTION, TurnStream, seen_of
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
 from agentserve.router.services import Services
@@ -22,6 +24,13 @@ from agentserve.router.services import Services
 router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])
 _FIELDS = ("screenshot", "instruction", "epoch", "outcome", "compression", "resend_thin")
 _JSON_FIELDS = {"outcome": Outcome, "compression": Compression}
+OnDisconnect = Annotated[
+    Literal["continue", "cancel"],
+    Query(
+        description="What becomes of a turn that runs when this client leaves. It is cancelled, "
+        "and aborted on its worker, when all who asked for it said so and the last has left."
+    ),
+]
 _FORM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["screenshot"],
@@ -49,12 +58,14 @@ _FORM_SCHEMA: dict[str, Any] = {
 
 @router.post(
     "",
+    response_model=TurnResult,
     responses=documented(
-        "unknown_session", "unknown_blob", "session_closed", "stale_epoch", "turn_in_progress",
+        "unknown_session", "unknown_blob", "session_closed", "session_paused", "stale_epoch",
+        "turn_in_progress",
         "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
-        "turn_timeout", "over_capacity", "program_failed", "storage_failed",
+        "turn_timeout", "over_capacity", "overloaded", "program_failed", "storage_failed",
     )
-    | responds(200, "The action, in CSS px.", TURN_RESULT),
+    | responds(200, "The action, in CSS px; or a stream.", TURN_RESULT, DESCRIPTION),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -68,37 +79,61 @@ _FORM_SCHEMA: dict[str, Any] = {
         }
     },
 )  # fmt: skip
-async def run_turn(session_id: str, request: Request, parts: Parts) -> TurnResult:
+async def run_turn(
+    session_id: OwnSession,
+    request: Request,
+    parts: Parts,
+    timeout_s: TimeoutS = None,
+    on_disconnect: OnDisconnect = "continue",
+    last_event_id: Annotated[
+        str | None, Header(description="Of a stream that broke: what need not be sent again.")
+    ] = None,
+) -> Response | TurnResult:
     """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
     the hash of a blob.
 
     Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
-    join the turn while it runs. The turn goes on when the client leaves.
+    join the turn while it waits or runs. A turn that runs goes on when its clients leave, unless
+    `on_disconnect` says otherwise; one that still waits for a place does not.
+
+    With `Accept: text/event-stream` the answer is a stream: `queued`, `started`, `retried` as they
+    happen, then `completed` with the result, or `error`. When it breaks, the same request again
+    goes on with it.
     """
     turn, screenshot = await _read(request, parts)
+    streams = "text/event-stream" in request.headers.get("accept", "")
+    seen_epoch, seen = seen_of(last_event_id, session_id) if streams else (None, 0)
+    epoch = seen_epoch if turn.epoch is None else turn.epoch
+    if streams and epoch is None:
+        epoch = (await parts.sessions.get(session_id)).session.epoch
     ask = TurnAsk(
         screenshot=screenshot,
         instruction=turn.instruction,
-        epoch=turn.epoch,
+        epoch=epoch,
         outcome=turn.outcome,
         compression=turn.compression,
         resend_thin=turn.resend_thin,
         request_id=request.state.request_id,
+        timeout_s=timeout_s,
+        goes_on=on_disconnect == "continue",
     )
-    result = await parts.turns.ask(session_id, ask)
-    tell(turn=result.turn, worker_id=result.worker.id)
-    return result
+    if not streams or epoch is None:
+        result = await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
+        tell(turn=result.turn, worker_id=result.worker.id)
+        return result
+    told = parts.turns.follow(session_id, ask)
+    seen = seen if epoch == seen_epoch else 0  # of an earlier turn: nothing of this one
+    return await TurnStream(request, session_id, epoch, told, seen).response()
 
 
 @router.get("", responses=documented("unknown_session"))
 async def list_turns(
-    session_id: str,
+    session_id: OwnSession,
     parts: Parts,
     after: Cursor = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> TurnPage:
     """The stored answers from epoch `after` on."""
-    await parts.sessions.get(session_id)
     turns = await parts.store.turns(session_id, after, limit)
     return TurnPage(turns=turns, next_cursor=turns[-1].epoch + 1 if turns else after)
 

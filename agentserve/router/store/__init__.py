@@ -1,6 +1,8 @@
 """Where the router keeps what must outlive it: sessions, turns, events, pins."""
 
 from agentserve.router.store.base import (
+    CLOSED,
+    OPEN,
     EventDraft,
     HeldRecord,
     ModelBinding,
@@ -18,6 +20,8 @@ from agentserve.router.store.redis import RedisStore
 from agentserve.router.store.sqlite import SqliteStore
 
 __all__ = [
+    "CLOSED",
+    "OPEN",
     "EventDraft",
     "HeldRecord",
     "MeasuredStore",

@@ -18,9 +18,11 @@ from agentserve.core.events import Event, EventType
 from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
+from agentserve.core.tenants import ApiKey
 from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
+CLOSED = (SessionStatus.RELEASED, SessionStatus.EXPIRED)
 PIECES: TypeAdapter[list[Piece]] = TypeAdapter(list[Piece])
 
 
@@ -63,6 +65,10 @@ class SessionRecord(Wire):
     """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
     running: RunningTurn | None = None
     """Set while a turn runs."""
+    tenant: str = ""
+    """Whose it is."""
+    salt: str = ""
+    """What keeps it apart in the workers' caches: see core.tenants. Empty: nothing does."""
     version: int = 0
 
     @property
@@ -70,9 +76,18 @@ class SessionRecord(Wire):
         return self.session.status in OPEN
 
     @property
+    def closed(self) -> bool:
+        return self.session.status in CLOSED
+
+    @property
     def deadline(self) -> float:
-        """When the session expires unless something happens, in seconds since the epoch."""
+        """When the session expires unless something happens, in seconds since the epoch; of a
+        closed one, when that was."""
         session = self.session
+        if session.closed_at is not None:
+            return session.closed_at.timestamp()
+        if session.status is SessionStatus.PAUSED:
+            return session.expires_at.timestamp()
         return min(
             session.expires_at.timestamp(),
             session.last_active_at.timestamp() + session.inactivity_timeout_s,
@@ -173,13 +188,23 @@ class Store(Protocol):
         ...
 
     async def page(
-        self, *, status: SessionStatus | None, before: int | None, limit: int
+        self,
+        *,
+        status: SessionStatus | None,
+        before: int | None,
+        limit: int,
+        tenant: str | None = None,
     ) -> tuple[list[SessionRecord], int | None]:
-        """Sessions, newest first, and the cursor that continues (None at the end)."""
+        """Sessions, newest first, and the cursor that continues (None at the end); without
+        ``tenant`` everybody's."""
         ...
 
     async def due(self, now: float, limit: int) -> list[SessionRecord]:
-        """Idle sessions whose deadline has passed."""
+        """Idle and paused sessions whose deadline has passed."""
+        ...
+
+    async def closed(self, before: float, limit: int) -> list[SessionRecord]:
+        """Sessions that were closed before then, in seconds since the epoch; the oldest first."""
         ...
 
     async def counts(self) -> dict[str, int]:
@@ -210,8 +235,8 @@ class Store(Protocol):
         """Open sessions by worker; those without any are left out."""
         ...
 
-    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
-        """Open sessions pinned to an earlier life of a worker."""
+    async def pinned(self, worker_id: str, limit: int, *, but: str = "") -> list[SessionRecord]:
+        """Open sessions pinned to a worker, in whichever life of it but this one."""
         ...
 
     async def pass_pin(self, session_id: str) -> PassPin | None: ...
@@ -243,6 +268,34 @@ class Store(Protocol):
 
     async def agree(self, name: str, value: str) -> str:
         """What the first router that asked has said: all that share the store must agree on it."""
+        ...
+
+    # keys
+
+    async def put_key(self, key: ApiKey) -> None:
+        """A new one, or other facts of one that there is."""
+        ...
+
+    async def key(self, key_id: str) -> ApiKey | None: ...
+
+    async def keys(self) -> list[ApiKey]:
+        """All of them, oldest first."""
+        ...
+
+    async def drop_key(self, key_id: str) -> bool:
+        """Whether there was such a key."""
+        ...
+
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        """URLs of the workers that were added at run time."""
+        ...
+
+    async def add_worker(self, url: str) -> None: ...
+
+    async def remove_worker(self, url: str) -> bool:
+        """Whether it was one of those."""
         ...
 
     # drains

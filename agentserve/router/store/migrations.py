@@ -86,7 +86,35 @@ async def _pin_loads(db: aiosqlite.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_schema, _layouts, _held, _drains, _pin_loads)
+async def _tenants(db: aiosqlite.Connection) -> None:
+    statements = (
+        "ALTER TABLE sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX sessions_of_tenant ON sessions (tenant, n)",
+        "CREATE INDEX sessions_of_tenant_by_status ON sessions (tenant, status, n)",
+        """CREATE TABLE keys (
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            record TEXT NOT NULL)""",
+    )
+    for statement in statements:
+        await db.execute(statement)
+
+
+async def _life(db: aiosqlite.Connection) -> None:
+    await db.execute("DROP INDEX sessions_due")
+    await db.execute(
+        "CREATE INDEX sessions_due ON sessions (deadline) WHERE status IN ('idle', 'paused')"
+    )
+    await db.execute(
+        "CREATE INDEX sessions_closed ON sessions (deadline)"
+        " WHERE status IN ('released', 'expired')"
+    )
+    await db.execute("CREATE TABLE workers (url TEXT PRIMARY KEY) WITHOUT ROWID")
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _first_schema, _layouts, _held, _drains, _pin_loads, _tenants, _life,
+)  # fmt: skip
 
 
 async def migrate(db: aiosqlite.Connection) -> None:

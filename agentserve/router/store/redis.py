@@ -20,6 +20,7 @@ from typing import Any, Self
 from agentserve.core.events import Event
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, SessionStatus, TurnResult
+from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import (
     PIECES,
     EventDraft,
@@ -110,15 +111,25 @@ class RedisStore:
         await self._run("delete", session_id, self._sender)
 
     async def page(
-        self, *, status: SessionStatus | None, before: int | None, limit: int
+        self,
+        *,
+        status: SessionStatus | None,
+        before: int | None,
+        limit: int,
+        tenant: str | None = None,
     ) -> tuple[list[SessionRecord], int | None]:
         index = "sessions" if status is None else f"status:{status.value}"
+        if tenant is not None:
+            index += f":of:{tenant}"
         highest = "+inf" if before is None else f"({before}"
         more, rows = await self._run("page", index, highest, limit)
         return _records(rows), int(rows[-1][2]) if more else None
 
     async def due(self, now: float, limit: int) -> list[SessionRecord]:
-        return _records(await self._run("due", now, limit))
+        return _records(await self._run("due", "due", now, limit))
+
+    async def closed(self, before: float, limit: int) -> list[SessionRecord]:
+        return _records(await self._run("due", "closed", f"({before!r}", limit))
 
     async def counts(self) -> dict[str, int]:
         async with self._link.reaching() as redis, redis.pipeline() as several:
@@ -188,8 +199,8 @@ class RedisStore:
             numbers, tokens = await both.execute()
         return {worker: PinLoad(int(n), int(tokens[worker])) for worker, n in numbers}
 
-    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
-        return _records(await self._run("pinned_before", worker_id, boot_id, limit))
+    async def pinned(self, worker_id: str, limit: int, *, but: str = "") -> list[SessionRecord]:
+        return _records(await self._run("pinned", worker_id, but, limit))
 
     async def pass_pin(self, session_id: str) -> PassPin | None:
         async with self._link.reaching() as redis, redis.pipeline() as several:
@@ -235,6 +246,43 @@ class RedisStore:
             # GET answers what was there before: nothing when this value is the first
             return await redis.set(_key("agreed", name), value, nx=True, get=True) or value
 
+    # keys
+
+    async def put_key(self, key: ApiKey) -> None:
+        async with self._link.reaching() as redis:
+            await redis.hset(_key("keys"), key.id, key.model_dump_json())
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        async with self._link.reaching() as redis:
+            record = await redis.hget(_key("keys"), key_id)
+        return None if record is None else ApiKey.model_validate_json(record)
+
+    async def keys(self) -> list[ApiKey]:
+        async with self._link.reaching() as redis:
+            records = await redis.hvals(_key("keys"))
+        found = [ApiKey.model_validate_json(record) for record in records]
+        return sorted(found, key=lambda key: key.created_at)
+
+    async def drop_key(self, key_id: str) -> bool:
+        async with self._link.reaching() as redis:
+            return await redis.hdel(_key("keys"), key_id) > 0
+
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        async with self._link.reaching() as redis:
+            return sorted(await redis.smembers(_key("workers")))
+
+    async def add_worker(self, url: str) -> None:
+        async with self._link.reaching() as redis:
+            await redis.sadd(_key("workers"), url)
+
+    async def remove_worker(self, url: str) -> bool:
+        async with self._link.reaching() as redis:
+            return await redis.srem(_key("workers"), url) > 0
+
+    # drains
+
     async def drains(self) -> dict[str, str]:
         async with self._link.reaching() as redis:
             return await redis.hgetall(_key("drains"))
@@ -266,9 +314,11 @@ class RedisStore:
             "sender": self._sender,
             "token": secrets.token_hex(8),
             "id": session.id,
+            "tenant": record.tenant,
             "record": record.model_dump_json(),
             "status": session.status.value,
-            "due": repr(record.deadline) if session.status is SessionStatus.IDLE else "",
+            "due": "" if session.status is SessionStatus.RUNNING else repr(record.deadline),
+            "due_in": "closed" if record.closed else "due",
             "worker": pin.worker_id if pin else "",
             "tokens": str(pin.held_tokens if pin else 0),
             "pinned": f"{pin.worker_id}\0{pin.boot_id}\0{session.id}" if pin else "",

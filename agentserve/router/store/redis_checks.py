@@ -7,7 +7,7 @@ from redis.exceptions import ResponseError
 
 from agentserve.core.errors import StorageFailed
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Of the keys in redis.py and lua/. Another one is refused: nothing is rewritten in place."""
 OLDEST = (7, 0)
 """The first version with script flags."""

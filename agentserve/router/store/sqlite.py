@@ -22,6 +22,7 @@ from agentserve.core.errors import StorageFailed
 from agentserve.core.events import Event
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, SessionStatus, TurnResult
+from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import (
     PIECES,
     EventDraft,
@@ -92,9 +93,15 @@ class SqliteStore:
                 await _copy_turns(db, parent, session.id)
             cursor = await db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
-                " held_tokens, last_seq, record) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?)"
+                " held_tokens, last_seq, record, tenant) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
-                (session.id, *_columns(record), len(events), record.model_dump_json()),
+                (
+                    session.id,
+                    *_columns(record),
+                    len(events),
+                    record.model_dump_json(),
+                    record.tenant,
+                ),
             )
             if not cursor.rowcount:
                 raise VersionConflict(session.id)
@@ -156,12 +163,18 @@ class SqliteStore:
             await db.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
 
     async def page(
-        self, *, status: SessionStatus | None, before: int | None, limit: int
+        self,
+        *,
+        status: SessionStatus | None,
+        before: int | None,
+        limit: int,
+        tenant: str | None = None,
     ) -> tuple[list[SessionRecord], int | None]:
         where, values = ["n < ?"], [before if before is not None else 2**62]
-        if status is not None:
-            where.append("status = ?")
-            values.append(status)
+        for column, value in (("status", status), ("tenant", tenant)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
         rows = await self._rows(
             f"SELECT record, version, n FROM sessions WHERE {' AND '.join(where)}"
             " ORDER BY n DESC LIMIT ?",
@@ -176,8 +189,19 @@ class SqliteStore:
         return _records(
             await self._rows(
                 "SELECT record, version FROM sessions INDEXED BY sessions_due"
-                " WHERE status = 'idle' AND deadline <= ? ORDER BY deadline LIMIT ?",
+                " WHERE status IN ('idle', 'paused') AND deadline <= ? ORDER BY deadline LIMIT ?",
                 now,
+                limit,
+            )
+        )
+
+    async def closed(self, before: float, limit: int) -> list[SessionRecord]:
+        return _records(
+            await self._rows(
+                "SELECT record, version FROM sessions INDEXED BY sessions_closed"
+                " WHERE status IN ('released', 'expired') AND deadline < ?"
+                " ORDER BY deadline LIMIT ?",
+                before,
                 limit,
             )
         )
@@ -244,13 +268,13 @@ class SqliteStore:
         )
         return {worker: PinLoad(sessions, tokens) for worker, sessions, tokens in rows}
 
-    async def pinned_before(self, worker_id: str, boot_id: str, limit: int) -> list[SessionRecord]:
+    async def pinned(self, worker_id: str, limit: int, *, but: str = "") -> list[SessionRecord]:
         return _records(
             await self._rows(
                 "SELECT record, version FROM sessions INDEXED BY sessions_pinned"
                 f" WHERE {_OPEN} AND worker_id = ? AND boot_id <> ? LIMIT ?",
                 worker_id,
-                boot_id,
+                but,
                 limit,
             )
         )
@@ -304,6 +328,43 @@ class SqliteStore:
         for session_id in ():
             yield session_id
 
+    # keys
+
+    async def put_key(self, key: ApiKey) -> None:
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT INTO keys (id, record) VALUES (?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET record = excluded.record",
+                (key.id, key.model_dump_json()),
+            )
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        rows = await self._rows("SELECT record FROM keys WHERE id = ?", key_id)
+        return ApiKey.model_validate_json(rows[0][0]) if rows else None
+
+    async def keys(self) -> list[ApiKey]:
+        rows = await self._rows("SELECT record FROM keys ORDER BY n")
+        return [ApiKey.model_validate_json(row[0]) for row in rows]
+
+    async def drop_key(self, key_id: str) -> bool:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM keys WHERE id = ?", (key_id,))
+            return cursor.rowcount > 0
+
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        return [row[0] for row in await self._rows("SELECT url FROM workers ORDER BY url")]
+
+    async def add_worker(self, url: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("INSERT OR IGNORE INTO workers VALUES (?)", (url,))
+
+    async def remove_worker(self, url: str) -> bool:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM workers WHERE url = ?", (url,))
+            return cursor.rowcount > 0
+
     # drains
 
     async def drains(self) -> dict[str, str]:
@@ -323,8 +384,9 @@ class SqliteStore:
     async def _transaction(self) -> AsyncIterator[aiosqlite.Connection]:
         async with self._writing:
             try:
-                await self._writer.execute("BEGIN IMMEDIATE")
                 try:
+                    # a call that is cancelled is done all the same, by its thread: BEGIN included
+                    await self._writer.execute("BEGIN IMMEDIATE")
                     yield self._writer
                     await self._writer.commit()
                 except BaseException:  # cancellation included: the next one begins afresh

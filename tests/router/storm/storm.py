@@ -14,12 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 from agentserve.client import RouterClient
-from agentserve.core.errors import AgentServeError, StaleEpoch, TurnInProgress, Unavailable
+from agentserve.core.errors import (
+    AgentServeError,
+    StaleEpoch,
+    TurnInProgress,
+    Unavailable,
+    from_body,
+)
 from agentserve.core.events import EventType
-from agentserve.core.sessions import Session
+from agentserve.core.sessions import Session, TurnResult
 from agentserve.router.workers import worker_id
 from agentserve.testing.worker import FakeWorker
 
@@ -29,6 +36,8 @@ from ..rig import new_session, picture
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
 """How long a client asks for one turn again."""
+IMPATIENT, SLOW = 0.05, 0.05
+"""Shares of the requests whose client leaves before the answer, and whose body trickles in."""
 SCREENS = [picture(color=(40 * n, 90, 255 - 40 * n)) for n in range(6)]
 
 
@@ -80,6 +89,8 @@ class Told:
     """Requests that were asked again, by the code of the error."""
     seconds: list[float] = field(default_factory=list)
     """Of each turn, from its first request to its answer."""
+    slow: int = 0
+    """Requests whose bodies took seconds to arrive."""
     replayed: int = 0
     lost: list[str] = field(default_factory=list)
     """Sessions that did not get all of their turns, and why."""
@@ -91,9 +102,12 @@ class Told:
 class Storm:
     def __init__(self, routers: list[Router], workers: list[FakeWorker], seed: int) -> None:
         self._routers = routers
+        self.mortal = routers
+        """Those that are killed now and then."""
         self._workers = workers
         self._draw = random.Random(seed)
         self._clients = [RouterClient(router.url, timeout_s=20) for router in routers]
+        self._begun = time.monotonic()
         self.told = Told()
         self.sessions: list[str] = []
 
@@ -114,8 +128,9 @@ class Storm:
     async def run(
         self, sessions: int, turns: int, at_once: int, deed_every_s: float, deeds: int
     ) -> None:
-        """Play so many sessions, and as many again until ``deeds`` things have broken: one does so
-        every ``deed_every_s``."""
+        """Play so many sessions, and as many again until ``deeds`` more things have broken: one
+        does so every ``deed_every_s``."""
+        deeds += self.told.deeds.total()
         free = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> None:
@@ -125,10 +140,11 @@ class Storm:
         breaking = asyncio.create_task(self._break(deed_every_s))
         watching = asyncio.create_task(self._watch())
         try:
-            played = 0
-            while not played or self.told.deeds.total() < deeds:
-                await asyncio.gather(*(one(played + number) for number in range(sessions)))
-                played += sessions
+            rounds = 0
+            while not rounds or self.told.deeds.total() < deeds:
+                first = len(self.sessions)
+                await asyncio.gather(*(one(first + number) for number in range(sessions)))
+                rounds += 1
         finally:
             for task in (breaking, watching):
                 task.cancel()
@@ -148,8 +164,12 @@ class Storm:
             screen = SCREENS[(number + epoch) % len(SCREENS)]
 
             async def ask(client: RouterClient, screen: bytes = screen, epoch: int = epoch) -> Any:
+                kind = draw.random()
+                if kind < SLOW:
+                    self.told.slow += 1
+                    return await _slowly(client.url, created.id, screen, epoch, draw.uniform(1, 4))
                 asked = client.turn(created.id, screen, epoch=epoch)
-                if draw.random() < 0.05:  # a client that does not wait, and asks again
+                if kind < SLOW + IMPATIENT:  # a client that does not wait, and asks again
                     return await asyncio.wait_for(asked, draw.uniform(0.001, 0.1))
                 return await asked
 
@@ -201,7 +221,7 @@ class Storm:
             await worker.start()
 
     async def _restart_router(self) -> None:
-        router = self._draw.choice(self._routers)
+        router = self._draw.choice(self.mortal)
         await router.kill()
         try:
             await asyncio.sleep(self._draw.uniform(0, 0.5))
@@ -219,10 +239,9 @@ class Storm:
                 return
 
     async def _watch(self) -> None:
-        start = time.monotonic()
         while True:
-            one, two = (router.memory_mb() for router in self._routers)
-            self.told.memory_mb.append((round(time.monotonic() - start, 1), one, two))
+            one, two = (round(router.memory_mb(), 1) for router in self._routers)
+            self.told.memory_mb.append((round(time.monotonic() - self._begun, 1), one, two))
             await asyncio.sleep(1)
 
     # afterwards
@@ -236,6 +255,33 @@ class Storm:
             events = (await client.events(session_id, limit=1000)).events
             found += [f"{session_id}: {problem}" for problem in _problems(session, events, turns)]
         return found
+
+
+async def _slowly(
+    url: str, session_id: str, screen: bytes, epoch: int, seconds: float
+) -> TurnResult:
+    """The turn, its body sent in pieces over some seconds."""
+    path = f"/v1/sessions/{session_id}/turns"
+    whole = httpx.Request(
+        "POST", url + path, data={"epoch": str(epoch)}, files={"screenshot": screen}
+    )
+    body = whole.read()
+    size = max(1, len(body) // 10)
+
+    async def trickle() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), size):
+            yield body[start : start + size]
+            await asyncio.sleep(seconds / 10)
+
+    kind = {"content-type": whole.headers["content-type"]}
+    async with httpx.AsyncClient(base_url=url, timeout=30) as http:
+        try:
+            answer = await http.post(path, content=trickle(), headers=kind)
+        except httpx.TransportError as error:
+            raise Unavailable(str(error)) from error
+    if answer.is_success:
+        return TurnResult.model_validate(answer.json())
+    raise from_body(answer.json())
 
 
 def _problems(session: Session, events: list[Any], turns: int) -> list[str]:

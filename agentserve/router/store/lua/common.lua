@@ -24,16 +24,26 @@ local function now()
   return tonumber(time[1]) + tonumber(time[2]) / 1e6
 end
 
--- The indexes: `sessions` and `status:*` by creation, `due` by deadline, `pinned` by worker and
+-- Indexes of all sessions come twice: everybody's, and those of each tenant.
+local function places(name, tenant)
+  return {key(name), key(name) .. ':of:' .. tenant}
+end
+
+-- The indexes: `sessions` and `status:*` by creation, `due` by deadline, `closed` by when
+-- that was, `pinned` by worker and
 -- boot id, `pins` and `held` with the number of open sessions of each worker and their tokens. A
 -- session's hash repeats what it is indexed under, so that it can be taken out again.
 local function unindex(id)
-  local old = redis.call('HMGET', key('session', id), 'status', 'worker', 'pinned', 'tokens')
+  local old = redis.call('HMGET', key('session', id),
+    'status', 'worker', 'pinned', 'tokens', 'tenant')
   if not old[1] then
     return
   end
-  redis.call('ZREM', key('status', old[1]), id)
+  for _, place in ipairs(places('status:' .. old[1], old[5])) do
+    redis.call('ZREM', place, id)
+  end
   redis.call('ZREM', key('due'), id)
+  redis.call('ZREM', key('closed'), id)
   if old[3] ~= '' then
     redis.call('ZREM', key('pinned'), old[3])
     redis.call('ZINCRBY', key('pins'), -1, old[2])
@@ -42,13 +52,17 @@ local function unindex(id)
   end
 end
 
--- Stores the record and its place in the indexes; `due` and `pinned` are empty for none.
+-- Stores the record and its place in the indexes; `due`, of the index `due_in`, and `pinned` are
+-- empty for none.
 local function put(new, n)
   redis.call('HSET', key('session', new.id), 'record', new.record, 'token', new.token,
-    'status', new.status, 'worker', new.worker, 'pinned', new.pinned, 'tokens', new.tokens)
-  redis.call('ZADD', key('status', new.status), n, new.id)
+    'status', new.status, 'worker', new.worker, 'pinned', new.pinned, 'tokens', new.tokens,
+    'tenant', new.tenant)
+  for _, place in ipairs(places('status:' .. new.status, new.tenant)) do
+    redis.call('ZADD', place, n, new.id)
+  end
   if new.due ~= '' then
-    redis.call('ZADD', key('due'), new.due, new.id)
+    redis.call('ZADD', key(new.due_in), new.due, new.id)
   end
   if new.pinned ~= '' then
     redis.call('ZADD', key('pinned'), 0, new.pinned)

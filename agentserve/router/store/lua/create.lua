@@ -22,7 +22,9 @@ if new.parent then
 end
 local n = redis.call('INCR', key('created'))
 redis.call('HSET', session, 'version', 0, 'n', n)
-redis.call('ZADD', key('sessions'), n, new.id)
+for _, place in ipairs(places('sessions', new.tenant)) do
+  redis.call('ZADD', place, n, new.id)
+end
 put(new, n)
 add_events(new.id, new.events)
 tell(new.sender, new.id)

@@ -1,3 +1,3 @@
 #!lua flags=no-writes
--- ARGV: time, limit.
-return records(redis.call('ZRANGE', key('due'), '-inf', ARGV[1], 'BYSCORE', 'LIMIT', 0, ARGV[2]))
+-- ARGV: index, time, limit.
+return records(redis.call('ZRANGE', key(ARGV[1]), '-inf', ARGV[2], 'BYSCORE', 'LIMIT', 0, ARGV[3]))

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- ARGV: worker, boot id, limit. Members of the index are worker, boot id and session, with \0
--- between them; those of the boot id are skipped.
+-- between them; those of the boot id are skipped, of an empty one none.
 local worker = ARGV[1] .. '\0'
 local boot = worker .. ARGV[2]
 local limit = tonumber(ARGV[3])
