@@ -14,7 +14,12 @@ from agentserve.core.tracing import can_export, exporting
 
 @asynccontextmanager
 async def router_or_local(
-    url: str | None, *, local: bool, programs: tuple[Path, ...] = (), status: Status
+    url: str | None,
+    *,
+    local: bool,
+    programs: tuple[Path, ...] = (),
+    patches: bool = False,
+    status: Status,
 ) -> AsyncIterator[RouterClient]:
     """A client of the router at ``url`` (or AGENTSERVE_ROUTER, or this machine's); with ``local``
     of one that lives as long as the block, over one worker. Where OpenTelemetry's variables say
@@ -24,7 +29,7 @@ async def router_or_local(
         if local:
             options = StackOptions(workers=1, programs=programs)
             started = await stack.enter_async_context(local_stack(options, status))
-            client = RouterClient(started.router)
+            client = RouterClient(started.router, patches=patches)
         else:
-            client = RouterClient(url or router_url(), api_key=api_key())
+            client = RouterClient(url or router_url(), api_key=api_key(), patches=patches)
         yield await stack.enter_async_context(client)

@@ -77,6 +77,9 @@ def run(
     recordings: Annotated[
         Path, typer.Option(help="Folder that the recording is written to.")
     ] = Path("recordings"),
+    patches: Annotated[
+        bool, typer.Option("--patches", help="Send only what has changed of a screenshot.")
+    ] = False,
     headed: Annotated[bool, typer.Option("--headed", help="Show the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -92,7 +95,7 @@ def run(
     turns = max_turns or getattr(target, "max_turns", _DEFAULT.max_turns)
     config = RunConfig(max_turns=turns, headed=headed)
     finished = run_until_signal(
-        _run(agent, target, config, recordings, seed if scenario else None, router, local)
+        _run(agent, target, config, recordings, seed if scenario else None, router, local, patches)
     )
     _tell(finished, router, as_json)
     if finished.summary.end == "error":
@@ -155,6 +158,7 @@ async def _run(
     seed: int | None,
     router: str | None,
     local: bool,
+    patches: bool,
 ) -> Finished:
     from agentserve.browser.launch import launch_browser
     from agentserve.cli.agent import run_agent
@@ -169,7 +173,9 @@ async def _run(
             err.print(text) if not err.is_terminal else spinner.update(text)
 
         async with (
-            router_or_local(router, local=local, programs=programs, status=say) as client,
+            router_or_local(
+                router, local=local, programs=programs, patches=patches, status=say
+            ) as client,
             launch_browser(headed=config.headed) as browser,
         ):
             spinner.update("running")

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from agentserve.cli.console import err
 from agentserve.core.config import (
+    GIB,
     LOG_FORMATS,
     LOG_LEVELS,
     ROUTER_PORT,
@@ -54,12 +55,23 @@ def serve(
         ),
     ] = None,
     blobs: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Folder of the screenshots, the same for all routers that share a store. "
-            "(default: in --data)"
+            help="Folder of the screenshots, or s3://BUCKET/PREFIX, gs://… or az://…: the same for "
+            "all routers that share a store. (default: a folder in --data)"
         ),
     ] = None,
+    blob_cache_gb: Annotated[
+        float,
+        typer.Option(help="Most GB of an object store's screenshots that are kept in --data."),
+    ] = _DEFAULT.blob_cache_bytes / GIB,
+    blob_quota_gb: Annotated[
+        float, typer.Option(help="Most GB (2**30 bytes) of one tenant's screenshots; 0: no limit.")
+    ] = _DEFAULT.blob_quota_bytes / GIB,
+    blob_ttl_h: Annotated[
+        float,
+        typer.Option(help="Hours after which screenshots that nobody uses are removed; 0: never."),
+    ] = _DEFAULT.blob_ttl_s / 3600,
     programs: Annotated[
         list[Path] | None,
         typer.Option(help="Program file or folder; repeat for several. (default: bundled)"),
@@ -141,12 +153,17 @@ def serve(
         if not path.exists():
             raise InvalidRequest(f"--programs {path}: there is no such file or folder")
 
+    url = blobs is not None and "://" in blobs
     config = RouterConfig(
         workers=tuple(worker or ()),
         workers_file=workers_file,
         data=data,
         store=store or store_url(),
-        blobs=blobs,
+        blobs=Path(blobs) if blobs and not url else None,
+        blob_url=blobs if url else None,
+        blob_cache_bytes=round(blob_cache_gb * GIB),
+        blob_quota_bytes=round(blob_quota_gb * GIB),
+        blob_ttl_s=blob_ttl_h * 3600,
         programs=tuple(programs or [bundled_programs()]),
         hosts=hosts,
         host_threads=host_threads,

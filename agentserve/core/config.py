@@ -10,11 +10,21 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from agentserve.core.errors import InvalidRequest
+from agentserve.core.sessions import MAX_TIMEOUT_S
 
 MIB = 1024 * 1024
+GIB = 1024 * MIB
 Auth = Literal["none", "keys"]
 ROUTER_PORT = 8300
 WORKER_PORT = 8301
+MAX_TURN_TIMEOUT_S = 3600.0
+BLOB_USE_EVERY_S = 1800.0
+"""A use of a blob that so lately was used need not be written down: neither by a router, which has
+seen the last one, nor by the store."""
+MIN_BLOB_TTL_S = MAX_TIMEOUT_S + MAX_TURN_TIMEOUT_S + 2 * BLOB_USE_EVERY_S
+"""As long as an open session may go without using what its next turn needs: it is idle for its
+longest timeout, after its longest turn, whose use of them was not written down."""
+BLOB_SCHEMES = ("s3://", "gs://", "az://")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STORE_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -122,6 +132,14 @@ class RouterConfig:
     """URL of a Redis that keeps the sessions instead of the data folder. It may hold a password."""
     blobs: Path | None = None
     """Folder of the blobs, the same for all routers that share a store. None: in ``data``."""
+    blob_url: str | None = None
+    """Bucket and prefix of an object store that has the blobs instead: see router.blobs.objects."""
+    blob_cache_bytes: int = 10 * GIB
+    """Most bytes of these blobs that are kept in ``data`` as well."""
+    blob_quota_bytes: int = 0
+    """Most bytes of one tenant's blobs; 0: no limit."""
+    blob_ttl_s: float = 7 * 86_400.0
+    """Blobs that nobody has used for so long are removed; 0: never."""
     programs: tuple[Path, ...] = ()
     """Folders (or files) of programs; the bundled ones when empty."""
     hosts: int = 1
@@ -173,6 +191,11 @@ class RouterConfig:
             raise InvalidRequest(
                 "the store is not a Redis URL", hint=f"it begins with {', '.join(STORE_SCHEMES)}"
             )
+        if self.blobs is not None and self.blob_url is not None:
+            raise InvalidRequest(
+                "blobs are in a folder or in an object store: choose one of the two"
+            )
+        _check("blob_cache_bytes", self.blob_cache_bytes, 64 * MIB, 2**50)
         _check("hosts", self.hosts, 1, 64)
         _check("host_threads", self.host_threads, 1, 1024)
         # more would wait in the hosts, where nobody sees to a fair order
@@ -182,7 +205,10 @@ class RouterConfig:
         _check("max_queued_requests", self.max_queued_requests, 0, 1_000_000)
         _check("max_running_per_tenant", self.max_running_per_tenant, 0, 1_000_000)
         _check("max_queued_per_tenant", self.max_queued_per_tenant, 0, 1_000_000)
-        _check("turn_timeout_s", self.turn_timeout_s, 0.1, 3600)
+        _check("turn_timeout_s", self.turn_timeout_s, 0.1, MAX_TURN_TIMEOUT_S)
+        _check("blob_quota_bytes", self.blob_quota_bytes, 0, 2**50)
+        if self.blob_ttl_s:
+            _check("blob_ttl_s", self.blob_ttl_s, MIN_BLOB_TTL_S, 10 * 365 * 86_400)
         _check("max_turn_tokens", self.max_turn_tokens, 1, 32_768)
         _check("retention_s", self.retention_s, 0, 3650 * 86_400)
         _check("health_interval_s", self.health_interval_s, 0.05, 600)

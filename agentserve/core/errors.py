@@ -18,6 +18,7 @@ AgentServeError
 │   ├── UnknownProgram       422  the program is not registered
 │   ├── BadScreenshot        422  not an image, too many pixels, or of another size than the screen
 │   ├── BadAction            422  text that is not an action of the session's grammar
+│   ├── QuotaExceeded        403  the tenant has stored as much as it may
 │   ├── BodyTooLarge         413  the request body is over the limit
 │   └── WorkerRefused        422  the worker refused the request (its 4xx)
 ├── Unavailable              try again later or elsewhere; the session stays usable
@@ -140,6 +141,13 @@ class BadScreenshot(BadRequest):
 
 class BadAction(BadRequest):
     code, status = "bad_action", 422
+
+
+class QuotaExceeded(BadRequest):
+    """403, not 507 or 429: nothing is wrong with the router, and asking again does not help, which
+    is what clients and proxies do by themselves after a 5xx or a 429."""
+
+    code, status = "quota_exceeded", 403
 
 
 class BodyTooLarge(BadRequest):

@@ -34,6 +34,8 @@ class HostTurn(Wire):
     """Run one turn of a program: ``POST /turns`` on the host."""
 
     session_id: str
+    tenant: str = ""
+    """Whose blobs the pictures are."""
     request_id: str
     program: str
     task: str
@@ -64,6 +66,8 @@ class HostWarming(Wire):
     host. Answered with the call's CallUsage."""
 
     session_id: str
+    tenant: str = ""
+    """Whose blobs the pictures are."""
     request_id: str
     pieces: list[Piece]
     family: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
@@ -13,6 +13,7 @@ from agentserve.core.model import Wire
 from agentserve.core.plans import Box, Sha256
 from agentserve.core.pruning import PRESETS, Compression, Eviction, Preset, Pruning
 from agentserve.core.screens import ScreenSpace, Size
+from agentserve.core.screenshots import ScreenshotRef
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 MAX_TIMEOUT_S = 86_400.0
@@ -297,22 +298,6 @@ class SessionPage(Wire):
     next_cursor: str | None = None
 
 
-class ScreenshotRef(Wire):
-    """A screenshot in a JSON body: its bytes in base64, or the hash of a blob sent before."""
-
-    base64: str | None = None
-    blob: Sha256 | None = None
-
-    @field_validator("blob")
-    @classmethod
-    def _one(cls, value: str | None, info: Any) -> str | None:
-        if (value is None) == (info.data.get("base64") is None):
-            raise ValueError("give exactly one of base64 and blob")
-        return value
-
-    model_config = Wire.model_config | {"validate_default": True}
-
-
 class TurnRequest(Wire):
     """JSON body of ``POST /v1/sessions/{id}/turns``."""
 
@@ -390,7 +375,8 @@ class TurnResult(Wire):
     timings: Timings
     worker: WorkerRef
     screenshot: Sha256
-    """Of the bytes as they were sent."""
+    """Of the bytes as they were sent; of what was sent as changes, of the picture that the router
+    has made of it. Later screenshots may name it as their base."""
     move: str | None = None
     """Why the prompt does not extend the last turn's, when it does not."""
     loss: CacheLoss | None = None

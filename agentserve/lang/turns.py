@@ -60,7 +60,7 @@ class TurnRunner:
             forked=turn.plan.forked,
             compression=turn.compression,
         )
-        images = self._images([*turn.plan.prior, *turn.plan.screen])
+        images = self._images(turn.tenant, [*turn.plan.prior, *turn.plan.screen])
         backend = SessionBackend(worker, prompt, images, turn.max_turn_tokens)
         executor = SessionExecutor(backend, prompt)
         _execute(program, turn, ProgramState(executor))
@@ -85,16 +85,16 @@ class TurnRunner:
             "sampling_params": {"max_new_tokens": 0, "temperature": 0},
         }
         if prompt.blobs:
-            body["image_data"] = prompt.pictures(self._images(warming.pieces))
+            body["image_data"] = prompt.pictures(self._images(warming.tenant, warming.pieces))
         return call_usage(worker.generate(body)[0]["meta_info"])
 
-    def _images(self, pieces: Iterable[Piece]) -> dict[str, str]:
+    def _images(self, tenant: str, pieces: Iterable[Piece]) -> dict[str, str]:
         """Base64 of every picture among the pieces, by blob."""
         images: dict[str, str] = {}
         for piece in pieces:
             if isinstance(piece, VisualItem) and piece.blob not in images:
                 try:
-                    data = blob_path(self.blobs, piece.blob).read_bytes()
+                    data = blob_path(self.blobs, tenant, piece.blob).read_bytes()
                 except FileNotFoundError:
                     raise UnknownBlob(
                         f"the screen with SHA-256 {piece.blob} is not in the blob folder",

@@ -15,6 +15,7 @@ from agentserve.core.sessions import Outcome
 from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.store import SessionRecord
+from agentserve.vision.patches import ScreenPatch
 from agentserve.vision.policies import parse_policy, plan_prompt
 
 
@@ -22,7 +23,7 @@ from agentserve.vision.policies import parse_policy, plan_prompt
 class TurnAsk:
     """A turn as a client asks for it."""
 
-    screenshot: bytes
+    screenshot: bytes | ScreenPatch
     instruction: str | None = None
     epoch: int | None = None
     """None means the session's current one."""
@@ -38,7 +39,8 @@ class TurnAsk:
 
 
 def turn_key(epoch: int, screenshot: str, instruction: str | None) -> str:
-    """Which request a turn answers: the same key is the same turn."""
+    """Which request a turn answers: the same key is the same turn. ``screenshot`` tells it from
+    others as it was sent (vision.patches)."""
     return hashlib.sha256(json.dumps([epoch, screenshot, instruction]).encode()).hexdigest()
 
 
@@ -105,6 +107,7 @@ def host_turn(
         instruction = session.task if first else ""
     return HostTurn(
         session_id=session.id,
+        tenant=record.tenant,
         request_id=ask.request_id,
         program=session.program,
         task=session.task,

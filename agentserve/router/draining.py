@@ -208,19 +208,20 @@ class Drains:
             target = await self._pins.another(record)
             pieces = await self._planner.held(record)
             if pieces:
-                await self._hosts.warm(
-                    HostWarming(
-                        session_id=record.session.id,
-                        request_id=f"drain-{record.session.id}",
-                        pieces=pieces,
-                        family=record.binding.family,
-                        worker_url=target.url,
-                        tokenizer_sha256=record.binding.tokenizer_sha256,
-                        timeout_s=self._timeout_s,
-                        worker_id=target.id,
-                        cache_salt=record.salt,
-                    )
+                warming = HostWarming(
+                    session_id=record.session.id,
+                    tenant=record.tenant,
+                    request_id=f"drain-{record.session.id}",
+                    pieces=pieces,
+                    family=record.binding.family,
+                    worker_url=target.url,
+                    tokenizer_sha256=record.binding.tokenizer_sha256,
+                    timeout_s=self._timeout_s,
+                    worker_id=target.id,
+                    cache_salt=record.salt,
                 )
+                async with self._planner.pictures(record, pieces):
+                    await self._hosts.warm(warming)
             held = num_tokens(pieces)
             await self._pins.hand_over(record, target, held, REASON)
             log.info("the session goes to worker %s, which has %d tokens of it", target.id, held)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from agentserve.core.actions import points
 from agentserve.core.errors import UnknownBlob
 from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer
-from agentserve.core.plans import Piece, Plan
+from agentserve.core.plans import Piece, Plan, VisualItem
 from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, held_of, plan_turn, turn_budget
 from agentserve.router.blobs import BlobStore
@@ -112,7 +113,7 @@ class Planner:
             resend_thin=ask.resend_thin or stored.resend_thin,
             aimed=await self._aimed(record),
         )
-        shown = await self._shown(stored)
+        shown = await self._shown(record.tenant, stored)
         layout = Layout()
         if not stored.pieces:
             layout = await self._surfaces.layout(record)
@@ -120,7 +121,7 @@ class Planner:
         mosaic = await asyncio.to_thread(
             _plan_mosaic, record, stored, shown, image, budget, layout, wishes
         )
-        await asyncio.gather(*map(self._blobs.put, mosaic.planned.pictures.values()))
+        await self._blobs.put(record.tenant, *mosaic.planned.pictures.values())
         plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
         return Planned(plan, record, blob, mosaic)
 
@@ -131,6 +132,19 @@ class Planner:
             return held_of(record, await self._store.transcript(record.session.id))
         stored = await self._store.held(record.session.id)
         return [] if stored is None else stored.pieces
+
+    def pictures(
+        self, record: SessionRecord, pieces: Sequence[Piece]
+    ) -> AbstractAsyncContextManager[None]:
+        """Around what a program host does with these pieces: it finds their pictures. Raises
+        UnknownBlob, StorageFailed."""
+        return self._blobs.using(record.tenant, _names(pieces))
+
+    async def keep(self, record: SessionRecord) -> None:
+        """Let what the session's next prompt begins with not expire before a fork of it may."""
+        stored = await self._store.held(record.session.id)
+        shown = [] if stored is None or stored.shown is None else [stored.shown]
+        await self._blobs.use(record.tenant, [*_names(await self.held(record)), *shown])
 
     async def learn(self, planned: Planned, pieces: Sequence[Piece], worker: Worker) -> None:
         """Let the session's surface learn from a completed turn: from its screen, and what its
@@ -146,14 +160,18 @@ class Planner:
         last = await self._store.turn(session.id, session.epoch - 1) if session.epoch else None
         return [] if last is None else points(last.result.model_action)
 
-    async def _shown(self, stored: HeldRecord) -> bytes | None:
+    async def _shown(self, tenant: str, stored: HeldRecord) -> bytes | None:
         """The picture that the held parts show. Without it the next screen is sent whole."""
         if stored.shown is None:
             return None
         try:
-            return await self._blobs.read(stored.shown)
+            return await self._blobs.read(tenant, stored.shown)
         except UnknownBlob:
             return None
+
+
+def _names(pieces: Sequence[Piece]) -> list[str]:
+    return [piece.blob for piece in pieces if isinstance(piece, VisualItem)]
 
 
 def _plan_mosaic(

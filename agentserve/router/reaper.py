@@ -1,5 +1,5 @@
 """Work that nobody asks for: sessions expire, pins of dead workers move, turns of dead routers end,
-names are forgotten, and closed sessions with their turns and events."""
+names are forgotten, and closed sessions with their turns and events, blobs removed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 
 from agentserve.core.errors import UnknownSession
+from agentserve.router.blobs import BlobStore
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import Store
@@ -16,13 +17,14 @@ from agentserve.router.workers import WorkerRegistry
 
 REAP_EVERY_S = 1.0
 TAKE_OVER_EVERY_S = 2.0
+EXPIRE_EVERY_S = 60.0
 PASS_PIN_TTL_S = 86_400.0
 """A pass-through name that was not used for a day is forgotten."""
 _BATCH = 100
 
 
 class Reaper:
-    """Three tasks for a whole router, however many sessions there are."""
+    """Four tasks for a whole router, however many sessions there are."""
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class Reaper:
         registry: WorkerRegistry,
         replica: Replica,
         retention_s: float,
+        blobs: BlobStore,
     ) -> None:
         """``retention_s``: how long closed sessions are kept; 0: for good."""
         self._retention_s = retention_s
@@ -38,6 +41,7 @@ class Reaper:
         self._sessions = sessions
         self._registry = registry
         self._replica = replica
+        self._blobs = blobs
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -45,6 +49,7 @@ class Reaper:
             asyncio.create_task(forever(self._reap, REAP_EVERY_S)),
             asyncio.create_task(forever(self._follow_lives, 0)),
             asyncio.create_task(forever(self._take_over, TAKE_OVER_EVERY_S)),
+            asyncio.create_task(forever(self._expire_blobs, EXPIRE_EVERY_S)),
         ]
 
     async def stop(self) -> None:
@@ -65,6 +70,10 @@ class Reaper:
 
     async def _take_over(self) -> None:
         await self._sessions.recover(await self._replica.alive())
+
+    async def _expire_blobs(self) -> None:
+        while await self._blobs.expire():
+            pass
 
     async def _follow_lives(self) -> None:
         worker_id, boot_id = await self._registry.lives.get()

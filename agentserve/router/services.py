@@ -15,6 +15,9 @@ from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.admission import Admissions
 from agentserve.router.audit import AuditLog
 from agentserve.router.blobs import BlobStore
+from agentserve.router.blobs.backend import BlobBackend, FolderBackend
+from agentserve.router.blobs.cached import CachedBackend
+from agentserve.router.blobs.objects import ObjectStore
 from agentserve.router.discovery import (
     Discovery,
     FileDiscovery,
@@ -79,21 +82,26 @@ async def running_services(
         store = MeasuredStore(opened, metrics.store_seconds, metrics.store_failures)
         try:
             events = EventLog(store)
-            blobs = BlobStore(config.blobs or config.data / "blobs")
-            if await store.agree("blobs", blobs.id) != blobs.id:
+            backend = await _open_blobs(config)
+            if await store.agree("blobs", backend.id) != backend.id:
                 raise StorageFailed(
-                    f"the routers of this store have another blob folder than {blobs.root}",
-                    hint="give all of them the same --blobs, on a file system that they share",
+                    "the routers of this store have another blob folder than "
+                    f"{config.blob_url or backend.folder.root}",
+                    hint="give all of them the same --blobs: a folder on a file system that they "
+                    "share, or an object store",
                 )
+            blobs = BlobStore(
+                backend, store.ledger, quota=config.blob_quota_bytes, ttl_s=config.blob_ttl_s
+            )
             discovery = RuntimeDiscovery(_discovery(config), store)
             registry = WorkerRegistry(config, discovery)
-            hosts = HostPool(config, blobs.root, command, metrics)
+            hosts = HostPool(config, backend.folder.root, command, metrics)
             surfaces = Surfaces(store, hosts, config.public_surfaces)
+            planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             sessions = Sessions(
-                store, events, registry, hosts, surfaces, metrics,
+                store, events, registry, hosts, surfaces, planner, metrics,
                 max_turn_tokens=config.max_turn_tokens,
             )  # fmt: skip
-            planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
             replica = Replica(store, lambda session_id: turns.heard(session_id))
             keys = Keys(store)
             admission = Admissions.of(config, keys.limits_of)
@@ -105,7 +113,7 @@ async def running_services(
             drains = Drains(
                 store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
-            reaper = Reaper(store, sessions, registry, replica, config.retention_s)
+            reaper = Reaper(store, sessions, registry, replica, config.retention_s, blobs)
             metrics.router.labels(replica.id, __version__).set(1)
             await replica.start()
             await sessions.recover(await replica.alive())
@@ -151,6 +159,14 @@ async def open_store(config: RouterConfig) -> Store:
     if config.store is not None:
         return await RedisStore.open(config.store)
     return await SqliteStore.open(config.data / "sessions.sqlite")
+
+
+async def _open_blobs(config: RouterConfig) -> BlobBackend:
+    """Raises StorageFailed, and InvalidRequest for a URL that is none."""
+    if config.blob_url is None:
+        return FolderBackend(config.blobs or config.data / "blobs")
+    objects = ObjectStore(config.blob_url)
+    return await CachedBackend.open(config.data / "blob-cache", objects, config.blob_cache_bytes)
 
 
 def _discovery(config: RouterConfig) -> Discovery:

@@ -39,6 +39,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of
 from agentserve.router.pins import Pins, pin_data
 from agentserve.router.placement import Arrival, first_prompt
+from agentserve.router.planning import Planner
 from agentserve.router.store import OPEN, EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.workers import WorkerRegistry
@@ -74,11 +75,13 @@ class Sessions:
         registry: WorkerRegistry,
         hosts: HostPool,
         surfaces: Surfaces,
+        planner: Planner,
         metrics: Metrics,
         *,
         max_turn_tokens: int,
     ) -> None:
         self._surfaces = surfaces
+        self._planner = planner
         self._store = store
         self._events = events
         self._hosts = hosts
@@ -217,6 +220,7 @@ class Sessions:
                 ),
                 EventDraft(EventType.PIN_PLACED, pin_data(session.pin)),
             ]
+            await self._planner.keep(parent)
             # the parent is idle: no turn of its runs in the fork either
             record = parent.model_copy(update={"session": session, "version": 0})
             try:

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 
-from agentserve.core.blobs import sha256_of
 from agentserve.core.config import RouterConfig
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
@@ -50,7 +49,8 @@ from agentserve.router.tasks import Tasks, end, to_its_end
 from agentserve.router.telemetry import phase, watched_turn
 from agentserve.router.turn_log import TurnLog, stale
 from agentserve.router.workers import WorkerRegistry
-from agentserve.vision.screenshots import Screenshot, open_screenshot
+from agentserve.vision.patches import ScreenPatch, name_of_sent, open_sent
+from agentserve.vision.screenshots import Screenshot
 
 MAX_DECODES = 4
 """Screenshots decoded at once: the largest one allowed takes some 250 MB while it is."""
@@ -183,7 +183,7 @@ class Turns:
         self, session_id: str, ask: TurnAsk, deadline: Deadline
     ) -> AskedTurn | TurnResult:
         """The turn, which the caller has joined; or what the same one was answered."""
-        shot = await asyncio.to_thread(sha256_of, ask.screenshot)
+        shot = await asyncio.to_thread(name_of_sent, ask.screenshot)
         lock = self._looks.setdefault(session_id, asyncio.Lock())
         while True:
             async with lock:
@@ -272,11 +272,11 @@ class Turns:
                 raise
             raise turn.ended from None
 
-    async def _decode(self, screenshot: bytes, record: SessionRecord) -> Screenshot:
+    async def _decode(self, screenshot: bytes | ScreenPatch, record: SessionRecord) -> Screenshot:
         with phase(self._metrics, "decode"):
             async with self._decodes:
                 return await asyncio.to_thread(
-                    open_screenshot,
+                    open_sent,
                     screenshot,
                     record.session.space,
                     max_bytes=self._config.max_screenshot_bytes,
@@ -323,10 +323,9 @@ class Turns:
             with phase(self._metrics, "wait"):
                 record = await self._start(turn, record, shot, ask.request_id)
             clock.wait_ms = clock.lap()
+            pictures = dict.fromkeys((shot.model_image, shot.data))  # one, when they are the same
             with phase(self._metrics, "store"):
-                blob = await self._blobs.put(shot.model_image)
-                if blob != shot.sha256:
-                    await self._blobs.put(shot.data)
+                blob, *_ = await self._blobs.put(record.tenant, *pictures)
             plan_ms = clock.decode_ms + clock.lap()
             attempts = 0
             lost: set[str] = set()
@@ -341,17 +340,11 @@ class Turns:
                 turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
                 try:
                     queued_ms = clock.wait_ms + clock.lap()
-                    with self._registry.busy(worker.id), phase(self._metrics, "program"):
-                        answer = await self._hosts.turn(
-                            host_turn(
-                                record,
-                                ask,
-                                planned.plan,
-                                worker,
-                                turn.deadline.remaining(),
-                                self._config.max_turn_tokens,
-                            )
-                        )
+                    plan, left = planned.plan, turn.deadline.remaining()
+                    asked = host_turn(record, ask, plan, worker, left, self._config.max_turn_tokens)
+                    async with self._planner.pictures(record, [*plan.prior, *plan.screen]):
+                        with self._registry.busy(worker.id), phase(self._metrics, "program"):
+                            answer = await self._hosts.turn(asked)
                     self._registry.answered(worker.id)
                     break
                 except (WorkerLost, HostLost) as error:

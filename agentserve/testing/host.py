@@ -132,7 +132,7 @@ class ScriptedHost:
         self, ask: HostTurn | HostWarming, pieces: list[Piece], options: dict[str, Any]
     ) -> tuple[str, CallUsage]:
         images = [
-            base64.b64encode(blob_path(self._blobs, piece.blob).read_bytes()).decode()
+            base64.b64encode(blob_path(self._blobs, ask.tenant, piece.blob).read_bytes()).decode()
             for piece in pieces
             if isinstance(piece, VisualItem)
         ]

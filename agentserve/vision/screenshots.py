@@ -9,12 +9,16 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from agentserve.core.blobs import sha256_of
 from agentserve.core.errors import BadScreenshot
+from agentserve.core.plans import Sha256
 from agentserve.core.screens import MAX_PIXELS, MAX_SIDE, ScreenSpace, Size
 
 FORMATS = ("PNG", "JPEG", "WEBP")
@@ -53,8 +57,9 @@ class Screenshot:
     """An accepted screenshot."""
 
     data: bytes
-    """As it was sent."""
-    sha256: str
+    """As it was sent; of a patch, a PNG of what it stands for."""
+    sha256: Sha256
+    """Of ``data``."""
     size: Size
     """The way up a viewer shows it."""
     model_image: bytes
@@ -67,62 +72,112 @@ def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Scree
 
     Takes milliseconds of CPU: call it in a thread. Raises BadScreenshot.
     """
+    with _opened(data, max_bytes, "the screenshot", FORMATS) as image:
+        size = _accepted_size(image.size, space)
+        plain = _is_plain(image, data)
+        page = image if plain else _flat(image)
+        as_it_is = plain and size == space.model
+        model_image = data if as_it_is else _as_png(page, space.model)
+    return Screenshot(data, sha256_of(data), size, model_image)
+
+
+def screenshot_of(pixels: np.ndarray, space: ScreenSpace) -> Screenshot:
+    """The same of RGB pixels, uint8 [height, width, 3]."""
+    page = Image.fromarray(pixels)
+    size = _accepted_size(page.size, space)
+    data = _as_png(page, size)
+    model_image = data if size == space.model else _as_png(page, space.model)
+    return Screenshot(data, sha256_of(data), size, model_image)
+
+
+def pixels_of(
+    data: bytes,
+    *,
+    max_bytes: int,
+    what: str,
+    formats: Sequence[str] = FORMATS,
+    size: tuple[int, int] | None = None,
+) -> np.ndarray:
+    """The RGB pixels that a viewer sees, uint8 [height, width, 3], with nothing behind them but
+    white. ``what`` names the picture in errors; with a ``size`` (width and height), it must have
+    that one, which is looked at before it is decoded. Raises BadScreenshot."""
+    with _opened(data, max_bytes, what, formats, size) as image:
+        return np.array(image if _is_plain(image, data) else _flat(image))
+
+
+@contextmanager
+def _opened(
+    data: bytes,
+    max_bytes: int,
+    what: str,
+    formats: Sequence[str],
+    size: tuple[int, int] | None = None,
+) -> Iterator[Image.Image]:
+    """A picture that was checked, decoded and turned the way up a viewer shows it."""
     if not data:
-        raise BadScreenshot("the screenshot is empty", hint="send the bytes of a PNG, JPEG or WebP")
+        raise BadScreenshot(f"{what} is empty", hint="send the bytes of a PNG, JPEG or WebP")
     if len(data) > max_bytes:
         raise BadScreenshot(
-            f"the screenshot has {len(data)} bytes, the limit is {max_bytes}",
+            f"{what} has {len(data)} bytes, the limit is {max_bytes}",
             hint="send it as PNG at the model's size, or as JPEG or WebP",
         )
-    image = _read_header(data)
+    image = _read_header(data, what, formats)
     try:
         with image:
-            _check_limits(image)
+            _check_limits(image, what)
+            _check_size(image, what, size)
             ImageOps.exif_transpose(image, in_place=True)  # decodes it, too
-            size = _accepted_size(image, space)
-            as_it_is = size == space.model and _is_plain(image, data)
-            model_image = data if as_it_is else _as_rgb_png(image, space.model)
+            _check_size(image, what, size)
+            yield image
     except (*_HOSTILE, *_BOMB) as error:
         raise BadScreenshot(
-            f"the screenshot's {image.format} data is damaged or cut off: {error}",
+            f"{what}'s {image.format} data is damaged or cut off: {error}",
             hint="send the whole file, as a browser or Pillow writes it",
         ) from error
-    return Screenshot(data=data, sha256=sha256_of(data), size=size, model_image=model_image)
 
 
-def _read_header(data: bytes) -> Image.Image:
+def _read_header(data: bytes, what: str, formats: Sequence[str]) -> Image.Image:
     try:
-        return Image.open(io.BytesIO(data), formats=FORMATS)
+        return Image.open(io.BytesIO(data), formats=formats)
     except _BOMB as error:
         raise BadScreenshot(
-            f"the screenshot has too many pixels; the limit is {MAX_PIXELS}",
+            f"{what} has too many pixels; the limit is {MAX_PIXELS}",
             hint="send the visible part of the page only, not the full page",
         ) from error
     except _HOSTILE as error:
+        names = " or ".join((", ".join(formats[:-1]), formats[-1])) if formats[1:] else formats[0]
         raise BadScreenshot(
-            "the screenshot is not a PNG, JPEG or WebP picture",
+            f"{what} is not a {names.replace('WEBP', 'WebP')} picture",
             hint="send the bytes of the file themselves, not a data URL or a path",
         ) from error
 
 
-def _check_limits(image: Image.Image) -> None:
+def _check_limits(image: Image.Image, what: str) -> None:
     """Refuse by the header what would be too much to decode."""
     width, height = image.size
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise BadScreenshot(
-            f"the screenshot has {width}x{height} pixels; the limit is {MAX_SIDE} a side and "
+            f"{what} has {width}x{height} pixels; the limit is {MAX_SIDE} a side and "
             f"{MAX_PIXELS} in all",
             hint="send the visible part of the page only, not the full page",
         )
     if getattr(image, "n_frames", 1) > 1:
         raise BadScreenshot(
-            f"the screenshot is an animation of {image.n_frames} frames",
+            f"{what} is an animation of {image.n_frames} frames",
             hint="send a still picture",
         )
 
 
-def _accepted_size(image: Image.Image, space: ScreenSpace) -> Size:
-    size = Size(width=image.width, height=image.height)
+def _check_size(image: Image.Image, what: str, size: tuple[int, int] | None) -> None:
+    if size is not None and image.size != size:
+        raise BadScreenshot(
+            f"{what} has {image.width}x{image.height} pixels, not {size[0]}x{size[1]}",
+            hint="send the picture of exactly its box",
+        )
+
+
+def _accepted_size(sent: tuple[int, int], space: ScreenSpace) -> Size:
+    size = Size(width=sent[0], height=sent[1])
     accepted = space.accepts()
     if size not in accepted:
         sizes = " or ".join(str(one) for one in accepted)
@@ -144,13 +199,17 @@ def _is_plain(image: Image.Image, data: bytes) -> bool:
     )
 
 
-def _as_rgb_png(image: Image.Image, size: Size) -> bytes:
-    """The picture on a white page, resized. A colour profile is dropped without being applied."""
+def _flat(image: Image.Image) -> Image.Image:
+    """The picture on a white page. A colour profile is dropped without being applied."""
     if image.mode.startswith("I"):
         image = _from_16_bits(image)
     layer = image.convert("RGBA")
     page = Image.new("RGB", image.size, "white")
     page.paste(layer, mask=layer)
+    return page
+
+
+def _as_png(page: Image.Image, size: Size) -> bytes:
     if page.size != (size.width, size.height):
         page = page.resize((size.width, size.height), Image.Resampling.LANCZOS)
     out = io.BytesIO()

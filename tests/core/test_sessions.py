@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from agentserve.core.screenshots import ScreenshotRef
 from agentserve.core.sessions import (
     CallUsage,
     Outcome,
-    ScreenshotRef,
     SessionCreate,
     TurnRequest,
     Usage,

@@ -155,7 +155,7 @@ def picture(blobs: Path) -> Callable[[int], VisualItem]:
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         sha = sha256_of(buffer.getvalue())
-        path = blob_path(blobs, sha)
+        path = blob_path(blobs, "", sha)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(buffer.getvalue())
         return VisualItem(blob=sha, size=SPACE.model, tokens=SPACE.visual_tokens, turn=n)

@@ -57,7 +57,7 @@ def endpoint(passing: PassingRouter):
 
 @pytest.fixture
 def pixels(picture, blobs) -> list[bytes]:
-    return [blob_path(blobs, picture(n).blob).read_bytes() for n in range(4)]
+    return [blob_path(blobs, "", picture(n).blob).read_bytes() for n in range(4)]
 
 
 def stock_loop():

@@ -248,7 +248,7 @@ def test_a_lost_blob(write_program, runner, make_turn, scripted, blobs) -> None:
     turn = make_turn("probe", scripted.url)
     (item,) = turn.plan.screen
     assert isinstance(item, VisualItem)
-    blob_path(blobs, item.blob).unlink()
+    blob_path(blobs, "", item.blob).unlink()
     with pytest.raises(UnknownBlob, match=item.blob):
         runner().run(turn, Deadline(10))
     assert scripted.requests == []

@@ -12,7 +12,10 @@ from agentserve.router.store import (
     EventDraft,
     HeldRecord,
     ModelBinding,
+    RedisStore,
     SessionRecord,
+    SqliteStore,
+    Store,
     TurnRecord,
 )
 
@@ -49,3 +52,20 @@ def record(session_id: str = "s_1", *, worker: str = "w-1", boot: str = "b", age
 def turn(epoch: int, *ids: int, held: HeldRecord | None = None) -> TurnRecord:
     result = TurnResult.model_validate(_RESULT | {"epoch": epoch, "turn": epoch})
     return TurnRecord(epoch, f"key{epoch}", result, [TextPiece(ids=list(ids))], held)
+
+
+async def age_blob(store: Store, tenant: str, sha256: str, by_s: float) -> None:
+    """As if so much time had gone by since the blob was used, or its removal begun."""
+    if isinstance(store, SqliteStore):
+        async with store._transaction() as db:
+            await db.execute(
+                "UPDATE blobs SET used_at = used_at - ?, leaving_at = leaving_at - ?"
+                " WHERE tenant = ? AND sha256 = ?",
+                (by_s, by_s, tenant, sha256),
+            )
+        return
+    assert isinstance(store, RedisStore)
+    async with store._link.reaching() as redis:
+        for index in ("blobs_used", "blobs_leaving"):
+            name = f"{{agentserve}}:{index}"
+            await redis.zadd(name, {sha256 + tenant: -by_s}, xx=True, incr=True)

@@ -34,6 +34,7 @@ async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     assert await opened.pin_loads() == {"w-1": (1, 0)}
     assert [one.tenant for one in await opened.due(6, 9)] == [""]
     assert await opened.closed(6, 9) == await opened.keys() == await opened.added_workers() == []
+    assert await opened.ledger.used("") == 0
     await opened.close()
 
 

@@ -24,10 +24,11 @@ from agentserve.core.errors import (
 )
 from agentserve.core.pruning import Compression, Eviction
 from agentserve.core.screens import Size
-from agentserve.core.sessions import Outcome, ScreenshotRef, TurnRequest
+from agentserve.core.screenshots import ScreenshotRef
+from agentserve.core.sessions import Outcome, TurnRequest
 from agentserve.router import turns
 from agentserve.router.turns import MAX_DECODES
-from agentserve.vision.screenshots import open_screenshot
+from agentserve.vision.patches import open_sent
 
 from .rig import MODEL_SIZE, SCREEN_TOKENS, Rig, eventually, new_session, picture
 
@@ -284,9 +285,9 @@ async def test_only_so_many_screenshots_are_decoded_at_once(
         time.sleep(0.05)  # in a thread
         with lock:
             now -= 1
-        return open_screenshot(*args, **kwargs)
+        return open_sent(*args, **kwargs)
 
-    monkeypatch.setattr(turns, "open_screenshot", slow)
+    monkeypatch.setattr(turns, "open_sent", slow)
     sessions = [await rig.client.create_session(new_session()) for _ in range(3 * MAX_DECODES)]
     results = await asyncio.gather(*(rig.client.turn(one.id, RED) for one in sessions))
     assert [result.turn for result in results] == [0] * len(sessions)
@@ -309,7 +310,7 @@ async def test_only_so_many_screenshots_are_decoded_at_once(
             "pruning.method",
         ),
         ({"files": {"screenshot": RED}, "data": {"resend_thin": "perhaps"}}, "resend_thin"),
-        ({"json": {"screenshot": {}}}, "exactly one of base64 and blob"),
+        ({"json": {"screenshot": {}}}, "exactly one of base64, blob and base"),
         ({"json": {"screenshot": {"blob": "../../etc/passwd"}}}, "screenshot.blob"),
         ({"json": {"screenshot": {"base64": "AA=="}, "more": 1}}, "more"),
         ({"json": {"screenshot": {"base64": "data:image/png;base64,AA=="}}}, "not base64"),

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
-from agentserve.router.api.deps import Parts, documented
+from agentserve.router.api.deps import Parts, TenantId, documented
 
 router = APIRouter(prefix="/v1/blobs/{sha256}", tags=["blobs"])
 
@@ -22,7 +22,7 @@ class Blob(Wire):
 @router.put(
     "",
     status_code=201,
-    responses=documented("storage_failed")
+    responses=documented("quota_exceeded", "storage_failed")
     | {200: {"description": "It was stored before; the body is not read.", "model": Blob}},
     openapi_extra={
         "requestBody": {
@@ -33,15 +33,18 @@ class Blob(Wire):
         }
     },
 )
-async def put_blob(sha256: Sha256, request: Request, response: Response, parts: Parts) -> Blob:
+async def put_blob(
+    sha256: Sha256, request: Request, response: Response, parts: Parts, tenant: TenantId
+) -> Blob:
     """Store the body under its SHA-256, which is checked."""
-    if await parts.blobs.has(sha256):
+    if await parts.blobs.has(tenant, sha256):
         response.status_code = 200
-        return Blob(sha256=sha256, size=await parts.blobs.size(sha256))
-    return Blob(sha256=sha256, size=await parts.blobs.receive(sha256, request.stream()))
+        return Blob(sha256=sha256, size=await parts.blobs.size(tenant, sha256))
+    size = await parts.blobs.receive(tenant, sha256, request.stream())
+    return Blob(sha256=sha256, size=size)
 
 
 @router.head("", response_class=Response, responses=documented("unknown_blob"))
-async def has_blob(sha256: Sha256, parts: Parts) -> Response:
+async def has_blob(sha256: Sha256, parts: Parts, tenant: TenantId) -> Response:
     """200 with the blob's Content-Length when it is stored, else 404."""
-    return Response(headers={"content-length": str(await parts.blobs.size(sha256))})
+    return Response(headers={"content-length": str(await parts.blobs.size(tenant, sha256))})

@@ -7,12 +7,13 @@ from typing import Any
 
 from agentserve.core.actions import Click
 from agentserve.core.model import Wire
+from agentserve.core.plans import Box
 from agentserve.core.screens import Size, screen_space
+from agentserve.core.screenshots import ScreenRegion, ScreenshotRef
 from agentserve.core.sessions import (
     CallUsage,
     Outcome,
     Pin,
-    ScreenshotRef,
     Session,
     SessionCreate,
     SessionStatus,
@@ -82,6 +83,18 @@ TURN_REQUEST = {
             instruction="Now close the dialog.",
             epoch=1,
             outcome=Outcome(status="ok"),
+        )
+    ),
+    "what has changed since an earlier one": _example(
+        TurnRequest(
+            screenshot=ScreenshotRef(
+                base=_SHA,
+                regions=[
+                    ScreenRegion(box=Box(x=64, y=20, width=90, height=32), base64="iVBORw0KGgo=")
+                ],
+                sha256="60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
+            ),
+            epoch=2,
         )
     ),
     "inline": _example(TurnRequest(screenshot=ScreenshotRef(base64="iVBORw0KGgo="), epoch=0)),

@@ -13,13 +13,15 @@ from agentserve.core.errors import BadScreenshot, InvalidRequest
 from agentserve.core.leaving import while_client_waits
 from agentserve.core.logs import tell
 from agentserve.core.pruning import Compression
-from agentserve.core.sessions import Outcome, ScreenshotRef, TurnPage, TurnRequest, TurnResult
-from agentserve.router.api.deps import Cursor, OwnSession, Parts, TimeoutS, documented
+from agentserve.core.screenshots import ScreenshotRef
+from agentserve.core.sessions import Outcome, TurnPage, TurnRequest, TurnResult
+from agentserve.router.api.deps import Cursor, OwnSession, Parts, TenantId, TimeoutS, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.api.turn_stream import DESCRIPTION, TurnStream, seen_of
 from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
 from agentserve.router.services import Services
+from agentserve.vision.patches import Region, ScreenPatch
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])
 _FIELDS = ("screenshot", "instruction", "epoch", "outcome", "compression", "resend_thin")
@@ -63,7 +65,8 @@ _FORM_SCHEMA: dict[str, Any] = {
         "unknown_session", "unknown_blob", "session_closed", "session_paused", "stale_epoch",
         "turn_in_progress",
         "bad_screenshot", "worker_refused", "no_worker", "host_lost", "worker_lost",
-        "turn_timeout", "over_capacity", "overloaded", "program_failed", "storage_failed",
+        "turn_timeout", "over_capacity", "overloaded", "quota_exceeded", "program_failed",
+        "storage_failed",
     )
     | responds(200, "The action, in CSS px; or a stream.", TURN_RESULT, DESCRIPTION),
     openapi_extra={
@@ -83,14 +86,16 @@ async def run_turn(
     session_id: OwnSession,
     request: Request,
     parts: Parts,
+    tenant: TenantId,
     timeout_s: TimeoutS = None,
     on_disconnect: OnDisconnect = "continue",
     last_event_id: Annotated[
         str | None, Header(description="Of a stream that broke: what need not be sent again.")
     ] = None,
 ) -> Response | TurnResult:
-    """Run one turn. The screenshot comes as a multipart file, or in a JSON body in base64 or as
-    the hash of a blob.
+    """Run one turn. The screenshot comes as a multipart file, or in a JSON body: in base64, as the
+    hash of a blob, or as an earlier screenshot and the regions that have changed since. When the
+    router does not know that one any more (404), or another picture comes out (422), send it whole.
 
     Safe to repeat: the same epoch, screenshot and instruction are answered from the store, or
     join the turn while it waits or runs. A turn that runs goes on when its clients leave, unless
@@ -100,7 +105,7 @@ async def run_turn(
     happen, then `completed` with the result, or `error`. When it breaks, the same request again
     goes on with it.
     """
-    turn, screenshot = await _read(request, parts)
+    turn, screenshot = await _read(request, parts, tenant)
     streams = "text/event-stream" in request.headers.get("accept", "")
     seen_epoch, seen = seen_of(last_event_id, session_id) if streams else (None, 0)
     epoch = seen_epoch if turn.epoch is None else turn.epoch
@@ -138,12 +143,14 @@ async def list_turns(
     return TurnPage(turns=turns, next_cursor=turns[-1].epoch + 1 if turns else after)
 
 
-async def _read(request: Request, parts: Services) -> tuple[TurnRequest, bytes]:
+async def _read(
+    request: Request, parts: Services, tenant: str
+) -> tuple[TurnRequest, bytes | ScreenPatch]:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":
         return await _read_form(request)
     if content_type == "application/json":
-        return await _read_json(request, parts)
+        return await _read_json(request, parts, tenant)
     raise InvalidRequest(
         f"a turn cannot be sent as {content_type[:100] or 'nothing'!r}",
         hint="send multipart/form-data with a file `screenshot`, or application/json",
@@ -185,17 +192,44 @@ async def _read_form(request: Request) -> tuple[TurnRequest, bytes]:
     return turn, screenshot
 
 
-async def _read_json(request: Request, parts: Services) -> tuple[TurnRequest, bytes]:
+async def _read_json(request: Request, parts: Services, tenant: str) -> tuple[TurnRequest, bytes]:
     try:
         turn = TurnRequest.model_validate_json(await request.body())
     except ValidationError as error:
         raise invalid(error, "the turn is not valid") from error
-    if turn.screenshot.blob is not None:
-        return turn, await parts.blobs.read(turn.screenshot.blob)
+    ref = turn.screenshot
+    if ref.base is not None:
+        return turn, await _read_patch(ref, parts, tenant)
+    if ref.blob is not None:
+        return turn, await parts.blobs.read(tenant, ref.blob)
+    return turn, _from_base64(ref.base64 or "", "the screenshot")
+
+
+async def _read_patch(ref: ScreenshotRef, parts: Services, tenant: str) -> ScreenPatch:
+    assert ref.base is not None and ref.sha256 is not None
+    named = [region.blob for region in ref.regions if region.blob is not None]
+    sizes = await parts.blobs.use(tenant, named)
+    limit = parts.config.max_screenshot_bytes
+    if sum(sizes.get(name, 0) for name in named) > limit:  # before any of it is in memory
+        raise BadScreenshot(
+            f"the patch's regions have more than {limit} bytes",
+            hint="send the whole screenshot instead",
+        )
+    regions = []
+    for number, region in enumerate(ref.regions):
+        if region.blob is not None:
+            png = await parts.blobs.read(tenant, region.blob)
+        else:
+            png = _from_base64(region.base64 or "", f"the patch's region {number}")
+        regions.append(Region(region.box, png))
+    return ScreenPatch(await parts.blobs.read(tenant, ref.base), regions, ref.sha256)
+
+
+def _from_base64(text: str, what: str) -> bytes:
     try:
-        return turn, base64.b64decode(turn.screenshot.base64 or "", validate=True)
+        return base64.b64decode(text, validate=True)
     except ValueError as error:  # binascii.Error, or text that is not ASCII
         raise BadScreenshot(
-            f"the screenshot is not base64: {error}",
+            f"{what} is not base64: {error}",
             hint="send the file's bytes in standard base64, without a data: prefix",
         ) from error

@@ -15,6 +15,7 @@ from agentserve.router.store.base import (
     VersionConflict,
     storage_failed,
 )
+from agentserve.router.store.ledger import BlobLeaving, BlobLedger, BlobName, Claim
 from agentserve.router.store.measured import MeasuredStore
 from agentserve.router.store.redis import RedisStore
 from agentserve.router.store.sqlite import SqliteStore
@@ -22,6 +23,10 @@ from agentserve.router.store.sqlite import SqliteStore
 __all__ = [
     "CLOSED",
     "OPEN",
+    "BlobLeaving",
+    "BlobLedger",
+    "BlobName",
+    "Claim",
     "EventDraft",
     "HeldRecord",
     "MeasuredStore",

@@ -19,6 +19,7 @@ from agentserve.core.model import Wire
 from agentserve.core.plans import Piece, Sha256
 from agentserve.core.sessions import Pin, Session, SessionStatus, TurnResult
 from agentserve.core.tenants import ApiKey
+from agentserve.router.store.ledger import BlobLedger
 from agentserve.vision.layouts import LayoutLearner
 
 OPEN = (SessionStatus.IDLE, SessionStatus.RUNNING)
@@ -61,6 +62,7 @@ class SessionRecord(Wire):
 
     session: Session
     binding: ModelBinding
+    tenant: str = ""
     oldest_screen: int = 0
     """Screens of earlier turns are no longer part of the prompt (see vision.policies)."""
     running: RunningTurn | None = None
@@ -153,6 +155,11 @@ class PinLoad(NamedTuple):
 
 class Store(Protocol):
     """Durable when a call returns. Reads see every write that was acknowledged before."""
+
+    @property
+    def ledger(self) -> BlobLedger:
+        """Of the blobs, whose bytes are elsewhere."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -12,7 +12,7 @@ from prometheus_client import Counter, Histogram
 from agentserve.core.errors import StorageFailed
 from agentserve.router.store.base import Store
 
-OPERATIONS = tuple(name for name, call in vars(Store).items() if inspect.iscoroutinefunction(call))
+OPERATIONS = tuple(name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction))
 Call = Callable[..., Awaitable[Any]]
 
 

@@ -100,6 +100,26 @@ async def _tenants(db: aiosqlite.Connection) -> None:
         await db.execute(statement)
 
 
+async def _blobs(db: aiosqlite.Connection) -> None:
+    statements = (
+        # `leaving_at`: when their removal has begun
+        """CREATE TABLE blobs (
+            tenant TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            used_at REAL NOT NULL,
+            leaving_at REAL,
+            PRIMARY KEY (tenant, sha256)) WITHOUT ROWID""",
+        "CREATE INDEX blobs_used ON blobs (used_at) WHERE leaving_at IS NULL",
+        "CREATE INDEX blobs_leaving ON blobs (leaving_at) WHERE leaving_at IS NOT NULL",
+        """CREATE TABLE blob_sums (
+            tenant TEXT PRIMARY KEY,
+            bytes INTEGER NOT NULL) WITHOUT ROWID""",
+    )
+    for statement in statements:
+        await db.execute(statement)
+
+
 async def _life(db: aiosqlite.Connection) -> None:
     await db.execute("DROP INDEX sessions_due")
     await db.execute(
@@ -113,7 +133,7 @@ async def _life(db: aiosqlite.Connection) -> None:
 
 
 MIGRATIONS: tuple[Migration, ...] = (
-    _first_schema, _layouts, _held, _drains, _pin_loads, _tenants, _life,
+    _first_schema, _layouts, _held, _drains, _pin_loads, _tenants, _life, _blobs,
 )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from agentserve.router.store.base import (
 )
 from agentserve.router.store.redis_changes import foreign_changes
 from agentserve.router.store.redis_checks import check_schema, check_version, loss_warnings
+from agentserve.router.store.redis_ledger import RedisLedger
 from agentserve.router.store.redis_link import RedisLink
 from agentserve.router.store.redis_scripts import ROOT, Scripts
 from agentserve.vision.layouts import LayoutLearner
@@ -51,6 +52,7 @@ class RedisStore:
         self._link = link
         self._scripts = Scripts(link.client)
         self._sender = secrets.token_hex(8)
+        self.ledger = RedisLedger(link, self._scripts)
 
     @classmethod
     async def open(cls, url: str) -> Self:

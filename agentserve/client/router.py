@@ -11,16 +11,31 @@ and Unavailable when the router cannot be reached. Requests carry the caller's t
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Literal, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
+from agentserve.client.forms import (
+    OnDisconnect,
+    error_of,
+    form_of,
+    given_of,
+    milliseconds,
+    turn_options,
+)
 from agentserve.core import tracing
 from agentserve.core.config import KEEP_CONNECTION_S
-from agentserve.core.errors import AgentServeError, Unavailable, from_body
+from agentserve.core.errors import (
+    BadScreenshot,
+    Unavailable,
+    UnknownBlob,
+    from_body,
+)
 from agentserve.core.events import TERMINAL, Event, EventPage, TurnEvent, TurnEventType
 from agentserve.core.hosting import ProgramList
 from agentserve.core.pruning import Compression
@@ -37,15 +52,21 @@ from agentserve.core.sessions import (
 )
 from agentserve.core.workers import Drain, Worker, WorkerList
 
+if TYPE_CHECKING:
+    from agentserve.vision.sent import SentScreens
+
 TURN_TIMEOUT_S = 600.0
 STREAM_TIMEOUT_S = 60.0
 """The longest silence of a turn's stream: the router sends a heartbeat every ten seconds."""
-OnDisconnect = Literal["continue", "cancel"]
 _Fields = dict[str, str]
 
 
 class RouterClient:
-    """A client of one router. ``transport`` replaces the network in tests (an ASGI app)."""
+    """A client of one router. ``transport`` replaces the network in tests (an ASGI app).
+
+    ``patches``: a session's later screenshots are sent as what has changed since the one before,
+    when that is smaller and the router still has that one. It takes pixels in this process.
+    """
 
     def __init__(
         self,
@@ -54,6 +75,7 @@ class RouterClient:
         api_key: str | None = None,
         timeout_s: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
+        patches: bool = False,
     ) -> None:
         self.url = url.rstrip("/")
         self._http = httpx.AsyncClient(
@@ -63,6 +85,11 @@ class RouterClient:
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEP_CONNECTION_S),
             transport=transport,
         )
+        self._sent: SentScreens | None = None
+        if patches:
+            from agentserve.vision.sent import SentScreens  # numpy and Pillow, only for this
+
+            self._sent = SentScreens()
 
     async def __aenter__(self) -> Self:
         return self
@@ -114,14 +141,35 @@ class RouterClient:
         left of; ``timeout_s``: when the router gives the turn up; ``on_disconnect``: what becomes
         of it when this call is cancelled.
         """
-        sent = _turn_fields(instruction, epoch, outcome, compression, resend_thin)
+        given = given_of(instruction, epoch, outcome, compression, resend_thin)
+        options = turn_options(timeout_s, on_disconnect)
+        if self._sent is None:
+            return await self._whole_turn(session_id, screenshot, given, options)
+        outgoing = await asyncio.to_thread(self._sent.outgoing, session_id, screenshot)
+        result = None
+        if outgoing.patch is not None:
+            with suppress(UnknownBlob, BadScreenshot):  # then it is sent whole
+                request = TurnRequest(screenshot=outgoing.patch, **given)
+                result = await self._turn_json(session_id, request, options)
+        if result is None:
+            result = await self._whole_turn(session_id, screenshot, given, options)
+        self._sent.arrived(session_id, outgoing, result.screenshot)
+        return result
+
+    async def _whole_turn(
+        self,
+        session_id: str,
+        screenshot: bytes,
+        given: dict[str, Any],
+        options: dict[str, Any],
+    ) -> TurnResult:
         answer = await self._call(
             "POST",
             f"/v1/sessions/{session_id}/turns",
-            data=sent,
+            data=form_of(given),
             files={"screenshot": ("screen", screenshot, "application/octet-stream")},
             timeout=TURN_TIMEOUT_S,
-            **_turn_options(timeout_s, on_disconnect),
+            **options,
         )
         return TurnResult.model_validate(answer.json())
 
@@ -144,7 +192,7 @@ class RouterClient:
         Raises what ``turn`` raises; Unavailable also when the stream breaks. The same call with the
         last event's id goes on with it.
         """
-        options = _turn_options(timeout_s, on_disconnect)
+        options = turn_options(timeout_s, on_disconnect)
         options["headers"]["accept"] = "text/event-stream"
         if last_event_id is not None:
             options["headers"]["last-event-id"] = last_event_id
@@ -152,7 +200,7 @@ class RouterClient:
         request = self._http.build_request(
             "POST",
             path,
-            data=_turn_fields(instruction, epoch, outcome, compression, resend_thin),
+            data=form_of(given_of(instruction, epoch, outcome, compression, resend_thin)),
             files={"screenshot": ("screen", screenshot, "application/octet-stream")},
             timeout=STREAM_TIMEOUT_S,
             **options,
@@ -160,7 +208,7 @@ class RouterClient:
         async for event in self._server_sent(request, "call turn_stream again with last_event_id"):
             data = json.loads(event["data"])
             if event["event"] == "error":
-                raise from_body(data, retry_after=_milliseconds(event.get("retry", "")))
+                raise from_body(data, retry_after=milliseconds(event.get("retry", "")))
             told = TurnEvent(id=event["id"], type=TurnEventType(event["event"]), data=data)
             yield told
             if told.type is TurnEventType.COMPLETED:
@@ -168,12 +216,18 @@ class RouterClient:
         raise Unavailable(f"the stream of {path} ended early", hint="ask again with the same epoch")
 
     async def turn_json(self, session_id: str, request: TurnRequest) -> TurnResult:
-        """The same with the screenshot in base64 or as the hash of a blob."""
+        """The same with the screenshot in base64, as the hash of a blob, or as a patch."""
+        return await self._turn_json(session_id, request, {})
+
+    async def _turn_json(
+        self, session_id: str, request: TurnRequest, options: dict[str, Any]
+    ) -> TurnResult:
         answer = await self._call(
             "POST",
             f"/v1/sessions/{session_id}/turns",
             json=request.model_dump(mode="json", exclude_none=True),
             timeout=TURN_TIMEOUT_S,
+            **options,
         )
         return TurnResult.model_validate(answer.json())
 
@@ -192,10 +246,12 @@ class RouterClient:
         return BulkReleased.model_validate(answer.json())
 
     async def release(self, session_id: str) -> Session:
+        self._forget(session_id)
         answer = await self._call("POST", f"/v1/sessions/{session_id}/release")
         return Session.model_validate(answer.json())
 
     async def delete(self, session_id: str) -> None:
+        self._forget(session_id)
         await self._call("DELETE", f"/v1/sessions/{session_id}")
 
     # events
@@ -302,6 +358,10 @@ class RouterClient:
         finally:
             await response.aclose()
 
+    def _forget(self, session_id: str) -> None:
+        if self._sent is not None:
+            self._sent.forget(session_id)
+
     async def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
         return await self._send(self._http.build_request(method, path, **options))
 
@@ -328,51 +388,10 @@ class RouterClient:
         if response.is_success:
             return response
         await response.aread()
-        raise _error_of(response)
+        raise error_of(response)
 
     def _unreachable(self, error: httpx.TransportError) -> Unavailable:
         return Unavailable(
             f"cannot reach the router at {self.url}: {error or type(error).__name__}",
             hint="start one: `agentserve demo --keep-alive`, or `agentserve serve --worker URL`",
         )
-
-
-def _error_of(response: httpx.Response) -> AgentServeError:
-    retry_after = response.headers.get("retry-after", "")
-    try:
-        body = json.loads(response.content)
-        assert isinstance(body, dict) and "code" in body
-    except (ValueError, AssertionError):
-        return AgentServeError(
-            f"{response.request.method} {response.request.url} answered "
-            f"{response.status_code} without an agentserve error body",
-            hint="is this URL an agentserve router?",
-        )
-    return from_body(body, retry_after=float(retry_after) if retry_after.isdigit() else None)
-
-
-def _milliseconds(text: str) -> float | None:
-    return int(text) / 1000 if text.isdigit() else None
-
-
-def _turn_fields(
-    instruction: str | None,
-    epoch: int | None,
-    outcome: Outcome | None,
-    compression: Compression | None,
-    resend_thin: bool,
-) -> dict[str, str]:
-    """The form of a turn, without its screenshot."""
-    fields = {
-        "instruction": instruction,
-        "epoch": None if epoch is None else str(epoch),
-        "outcome": outcome and outcome.model_dump_json(),
-        "compression": compression and compression.model_dump_json(),
-        "resend_thin": "true" if resend_thin else None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _turn_options(timeout_s: float | None, on_disconnect: OnDisconnect) -> dict[str, Any]:
-    headers = {} if timeout_s is None else {"X-Request-Timeout-S": f"{timeout_s:g}"}
-    return {"headers": headers, "params": {"on_disconnect": on_disconnect}}

@@ -1,0 +1,112 @@
+"""The ledger of blobs in the SQLite store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import aiosqlite
+
+from agentserve.core.config import BLOB_USE_EVERY_S
+from agentserve.core.plans import Sha256
+from agentserve.router.store.ledger import BlobLeaving, BlobName, Claim
+
+Transaction = Callable[[], AbstractAsyncContextManager[aiosqlite.Connection]]
+Rows = Callable[..., Awaitable[list]]
+
+
+class SqliteLedger:
+    """Implements router.store.ledger.BlobLedger with the two connections of the store."""
+
+    def __init__(self, transaction: Transaction, rows: Rows) -> None:
+        self._transaction = transaction
+        self._rows = rows
+
+    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
+        async with self._transaction() as db:
+            rows = await db.execute_fetchall(
+                "SELECT sha256, leaving_at FROM blobs"
+                f" WHERE tenant = ? AND sha256 IN ({_marks(sizes)})",
+                (tenant, *sizes),
+            )
+            known = {sha256 for sha256, _ in rows}
+            if any(leaving_at is not None for _, leaving_at in rows):
+                raise BlobLeaving(tenant)
+            rows = await db.execute_fetchall(_BYTES, (tenant,))
+            used = sum(row[0] for row in rows)
+            new = {sha256: size for sha256, size in sizes.items() if sha256 not in known}
+            needed = sum(new.values())
+            if new and quota and used + needed > quota:
+                return Claim(False, used, needed)
+            await db.executemany(
+                "INSERT INTO blobs (tenant, sha256, size, used_at) VALUES (?, ?, ?, ?)",
+                [(tenant, sha256, size, time.time()) for sha256, size in new.items()],
+            )
+            await db.executemany(_USE, [(time.time(), tenant, sha256) for sha256 in known])
+            await db.execute(
+                "INSERT INTO blob_sums (tenant, bytes) VALUES (?, ?)"
+                " ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes",
+                (tenant, needed),
+            )
+        return Claim(True, used, needed)
+
+    async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
+        known = (
+            "SELECT sha256, size, used_at FROM blobs WHERE tenant = ? AND leaving_at IS NULL"
+            f" AND sha256 IN ({_marks(names)})"
+        )
+        rows = await self._rows(known, tenant, *names)
+        at = time.time()
+        if any(used_at < at - BLOB_USE_EVERY_S for _, _, used_at in rows):
+            async with self._transaction() as db:
+                # once more: what has begun to leave since is lost
+                rows = list(await db.execute_fetchall(known, (tenant, *names)))
+                await db.executemany(_USE, [(at, tenant, sha256) for sha256, _, _ in rows])
+        return {sha256: size for sha256, size, _ in rows}
+
+    async def used(self, tenant: str) -> int:
+        return sum(row[0] for row in await self._rows(_BYTES, tenant))
+
+    async def leave(self, unused_s: float, overdue_s: float, limit: int) -> list[BlobName]:
+        at = time.time()
+        async with self._transaction() as db:
+            rows = [
+                *await db.execute_fetchall(
+                    "SELECT tenant, sha256 FROM blobs INDEXED BY blobs_leaving"
+                    " WHERE leaving_at < ? LIMIT ?",
+                    (at - overdue_s, limit),
+                ),
+                *await db.execute_fetchall(
+                    "SELECT tenant, sha256 FROM blobs INDEXED BY blobs_used"
+                    " WHERE leaving_at IS NULL AND used_at < ? LIMIT ?",
+                    (at - unused_s, limit),
+                ),
+            ]
+            await db.executemany(
+                "UPDATE blobs SET leaving_at = ? WHERE tenant = ? AND sha256 = ?",
+                [(at, *row) for row in rows],
+            )
+        return [BlobName(*row) for row in rows]
+
+    async def drop(self, names: Sequence[BlobName]) -> None:
+        async with self._transaction() as db:
+            for name in names:
+                rows = await db.execute_fetchall(
+                    "DELETE FROM blobs WHERE tenant = ? AND sha256 = ? AND leaving_at IS NOT NULL"
+                    " RETURNING size",
+                    name,
+                )
+                for (size,) in rows:
+                    await db.execute(
+                        "UPDATE blob_sums SET bytes = bytes - ? WHERE tenant = ?",
+                        (size, name.tenant),
+                    )
+
+
+_BYTES = "SELECT bytes FROM blob_sums WHERE tenant = ?"
+_USE = "UPDATE blobs SET used_at = max(used_at, ?) WHERE tenant = ? AND sha256 = ?"
+
+
+def _marks(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))

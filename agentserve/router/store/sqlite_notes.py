@@ -1,0 +1,107 @@
+"""What SQLite keeps beside sessions: names of the pass-through, layouts, keys, workers, drains."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import aiosqlite
+
+from agentserve.core.plans import Sha256
+from agentserve.core.sessions import Pin
+from agentserve.core.tenants import ApiKey
+from agentserve.router.store.base import PassPin
+from agentserve.vision.layouts import LayoutLearner
+
+
+class SqliteNotes(Protocol):
+    """A part of SqliteStore, which has the connections."""
+
+    def _transaction(self) -> AbstractAsyncContextManager[aiosqlite.Connection]: ...
+
+    async def _rows(self, sql: str, *values: object) -> list: ...
+
+    # names of the pass-through
+
+    async def pass_pin(self, session_id: str) -> PassPin | None:
+        rows = await self._rows(
+            "SELECT pin, used_at FROM pass_pins WHERE session_id = ?", session_id
+        )
+        for pin, used_at in rows:
+            return PassPin(session_id, Pin.model_validate_json(pin), used_at)
+        return None
+
+    async def put_pass_pin(self, pin: PassPin) -> None:
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT OR REPLACE INTO pass_pins (session_id, pin, used_at) VALUES (?, ?, ?)",
+                (pin.session_id, pin.pin.model_dump_json(), pin.used_at),
+            )
+
+    async def drop_pass_pins(self, used_before: float) -> int:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
+            return cursor.rowcount
+
+    # layouts
+
+    async def layouts(self, surface: Sha256) -> LayoutLearner | None:
+        rows = await self._rows("SELECT learner FROM layouts WHERE surface = ?", surface)
+        return LayoutLearner.model_validate_json(rows[0][0]) if rows else None
+
+    async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT OR REPLACE INTO layouts (surface, learner) VALUES (?, ?)",
+                (surface, learner.model_dump_json()),
+            )
+
+    # keys
+
+    async def put_key(self, key: ApiKey) -> None:
+        async with self._transaction() as db:
+            await db.execute(
+                "INSERT INTO keys (id, record) VALUES (?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET record = excluded.record",
+                (key.id, key.model_dump_json()),
+            )
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        rows = await self._rows("SELECT record FROM keys WHERE id = ?", key_id)
+        return ApiKey.model_validate_json(rows[0][0]) if rows else None
+
+    async def keys(self) -> list[ApiKey]:
+        rows = await self._rows("SELECT record FROM keys ORDER BY n")
+        return [ApiKey.model_validate_json(row[0]) for row in rows]
+
+    async def drop_key(self, key_id: str) -> bool:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM keys WHERE id = ?", (key_id,))
+            return cursor.rowcount > 0
+
+    # workers
+
+    async def added_workers(self) -> list[str]:
+        return [row[0] for row in await self._rows("SELECT url FROM workers ORDER BY url")]
+
+    async def add_worker(self, url: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("INSERT OR IGNORE INTO workers VALUES (?)", (url,))
+
+    async def remove_worker(self, url: str) -> bool:
+        async with self._transaction() as db:
+            cursor = await db.execute("DELETE FROM workers WHERE url = ?", (url,))
+            return cursor.rowcount > 0
+
+    # drains
+
+    async def drains(self) -> dict[str, str]:
+        return dict(await self._rows("SELECT worker_id, router FROM drains"))
+
+    async def put_drain(self, worker_id: str, router: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("INSERT OR REPLACE INTO drains VALUES (?, ?)", (worker_id, router))
+
+    async def drop_drain(self, worker_id: str) -> None:
+        async with self._transaction() as db:
+            await db.execute("DELETE FROM drains WHERE worker_id = ?", (worker_id,))
