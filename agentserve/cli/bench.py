@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli import bench_gap, bench_pruning
+from agentserve.cli import bench_gap, bench_probes, bench_pruning, bench_router
 from agentserve.cli.bench_run import (
     FoldersArgument,
     JsonOption,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Measure what the product claims.")
 app.command("pruning")(bench_pruning.pruning)
 app.command("gap")(bench_gap.gap)
+app.command("probes")(bench_probes.probes)
+app.command("router")(bench_router.router)
 
 
 @app.command()

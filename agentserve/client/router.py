@@ -29,6 +29,7 @@ from agentserve.client.forms import (
     turn_options,
 )
 from agentserve.core import tracing
+from agentserve.core.bulk import BulkRelease, BulkReleased
 from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import (
     BadScreenshot,
@@ -40,8 +41,6 @@ from agentserve.core.events import TERMINAL, Event, EventPage, TurnEvent, TurnEv
 from agentserve.core.hosting import ProgramList
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import (
-    BulkRelease,
-    BulkReleased,
     Health,
     Outcome,
     Session,

@@ -31,6 +31,10 @@ class Passage:
         """The same, until its end."""
         async for chunk in chunks:
             yield chunk
+        self.sent()
+
+    def sent(self) -> None:
+        """All of the answer was."""
         if self._outcome == "left":
             self._outcome = self._answered
 

@@ -41,7 +41,8 @@ class Passing:
         """
         if name is None:
             return await self._pick("", body, lost)
-        record = await self._store.get(name)
+        # a REST session's id has no colon, a name that was made here has one
+        record = None if ":" in name else await self._store.get(name)
         # another tenant's session is to this one a name like any other
         if record is not None and record.tenant == tenant:
             record = await self._sessions.open(name)

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-import numpy as np
-
 from agentserve.core.actions import points
 from agentserve.core.errors import UnknownBlob
 from agentserve.core.families import family_named
@@ -21,6 +19,7 @@ from agentserve.core.plans import Piece, Plan, VisualItem
 from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, held_of, plan_turn, turn_budget
 from agentserve.router.blobs import BlobStore
+from agentserve.router.screens import RecentScreens
 from agentserve.router.store import HeldRecord, SessionRecord, Store
 from agentserve.router.surfaces import Surfaces
 from agentserve.vision.cells import CutScreen, as_pixels, cut
@@ -34,6 +33,7 @@ from agentserve.vision.mosaic import (
     plan_mosaic,
 )
 from agentserve.vision.policies import check_thinning, parse_policy
+from agentserve.vision.screenshots import Screenshot
 from agentserve.vision.thinning import Wishes
 
 
@@ -88,12 +88,13 @@ class Planner:
         self._blobs = blobs
         self._surfaces = surfaces
         self._max_turn_tokens = max_turn_tokens
+        self._screens = RecentScreens()
 
     async def plan(
-        self, record: SessionRecord, ask: TurnAsk, blob: str, image: bytes, worker: Worker
+        self, record: SessionRecord, ask: TurnAsk, blob: str, shot: Screenshot, worker: Worker
     ) -> Planned:
-        """The prompt of the next turn on ``worker``. ``blob`` is the hash of ``image``, the
-        screenshot's model image, which is stored already.
+        """The prompt of the next turn on ``worker``. ``blob`` is the hash of the screenshot's model
+        image; the plan may name it, so it must be stored when a program host reads the plan.
 
         Raises InvalidRequest when it cannot fit the worker's context, StorageFailed.
         """
@@ -113,14 +114,15 @@ class Planner:
             resend_thin=ask.resend_thin or stored.resend_thin,
             aimed=await self._aimed(record),
         )
-        shown = await self._shown(record.tenant, stored)
+        shown = await self._shown(record.tenant, stored, session.cell)
         layout = Layout()
         if not stored.pieces:
             layout = await self._surfaces.layout(record)
         budget = turn_budget(record, ask, worker, self._max_turn_tokens)
         mosaic = await asyncio.to_thread(
-            _plan_mosaic, record, stored, shown, image, budget, layout, wishes
+            _plan_mosaic, record, stored, shown, shot, blob, budget, layout, wishes
         )
+        self._screens.keep(blob, mosaic.screen)
         await self._blobs.put(record.tenant, *mosaic.planned.pictures.values())
         plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
         return Planned(plan, record, blob, mosaic)
@@ -160,14 +162,17 @@ class Planner:
         last = await self._store.turn(session.id, session.epoch - 1) if session.epoch else None
         return [] if last is None else points(last.result.model_action)
 
-    async def _shown(self, tenant: str, stored: HeldRecord) -> bytes | None:
-        """The picture that the held parts show. Without it the next screen is sent whole."""
+    async def _shown(self, tenant: str, stored: HeldRecord, cell: int) -> CutScreen | None:
+        """The screen that the held parts show. Without it the next screen is sent whole."""
         if stored.shown is None:
             return None
+        if (kept := self._screens.get(stored.shown, cell)) is not None:
+            return kept
         try:
-            return await self._blobs.read(tenant, stored.shown)
+            image = await self._blobs.read(tenant, stored.shown)
         except UnknownBlob:
             return None
+        return await asyncio.to_thread(lambda: cut(as_pixels(image), cell))
 
 
 def _names(pieces: Sequence[Piece]) -> list[str]:
@@ -177,20 +182,22 @@ def _names(pieces: Sequence[Piece]) -> list[str]:
 def _plan_mosaic(
     record: SessionRecord,
     stored: HeldRecord,
-    shown: bytes | None,
-    image: bytes,
+    shown: CutScreen | None,
+    shot: Screenshot,
+    blob: str,
     budget: int,
     layout: Layout,
     wishes: Wishes,
 ) -> _Mosaic:
-    """Milliseconds of CPU: decoding two pictures, comparing and hashing."""
+    """Milliseconds of CPU: comparing, hashing, and writing the pictures of what changed."""
     session = record.session
     assert session.cell is not None
     family = family_named(record.binding.family)
-    pixels: np.ndarray | None = None if shown is None else as_pixels(shown)
+    pixels = None if shown is None else shown.pixels
     held = Held(pieces=stored.pieces, shown=pixels, since=stored.since)
-    screen = cut(as_pixels(image), session.cell)
+    screen = cut(shot.pixels(), session.cell, shown)
     settings = MosaicSettings(family.grid, session.positions, session.vision_context)
     limits = Limits(tokens=budget, positions=budget)
-    planned = plan_mosaic(settings, held, screen, session.turns, limits, layout, wishes)
+    picture = blob if shot.exact else None
+    planned = plan_mosaic(settings, held, screen, session.turns, limits, layout, wishes, picture)
     return _Mosaic(planned, held, screen)

@@ -20,6 +20,7 @@ from agentserve.core.logs import set_up_logs
 from agentserve.core.tracing import exporting
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
+from agentserve.router.memory import keep_freed_memory, spare_what_is_loaded
 
 KEEP_ALIVE_S = 75
 """How long an idle connection stays open: longer than clients and proxies usually keep theirs, so
@@ -95,6 +96,7 @@ def run_router(
         ) from error
     set_up_logs(config.log)
     with listener, exporting("agentserve-router", config.trace):
+        keep_freed_memory()
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener, tls))
 
@@ -114,4 +116,5 @@ async def _serve(app: FastAPI, listener: socket.socket, tls: Tls | None) -> None
         )
     )
     async with app.router.lifespan_context(app):
+        spare_what_is_loaded()
         await server.serve(sockets=[listener])

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from agentserve.core.bulk import BulkRelease
 from agentserve.core.errors import (
     InvalidRequest,
     SessionClosed,
@@ -20,7 +21,6 @@ from agentserve.core.families import FAMILIES, family_named
 from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
-    BulkRelease,
     Pin,
     ScreenPolicy,
     Session,

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 
+from agentserve.core.blobs import sha256_of
 from agentserve.core.config import RouterConfig
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
@@ -273,14 +274,10 @@ class Turns:
             raise turn.ended from None
 
     async def _decode(self, screenshot: bytes | ScreenPatch, record: SessionRecord) -> Screenshot:
+        space, limit = record.session.space, self._config.max_screenshot_bytes
         with phase(self._metrics, "decode"):
             async with self._decodes:
-                return await asyncio.to_thread(
-                    open_sent,
-                    screenshot,
-                    record.session.space,
-                    max_bytes=self._config.max_screenshot_bytes,
-                )
+                return await asyncio.to_thread(open_sent, screenshot, space, max_bytes=limit)
 
     async def _start(
         self, turn: AskedTurn, record: SessionRecord, shot: Screenshot, request_id: str
@@ -319,13 +316,15 @@ class Turns:
     ) -> TurnResult:
         running = RunningTurn(router=self._router, key=turn.key)
         record = record.model_copy(update={"running": running})
+        storing: asyncio.Task[list[str]] | None = None
         try:
             with phase(self._metrics, "wait"):
                 record = await self._start(turn, record, shot, ask.request_id)
             clock.wait_ms = clock.lap()
+            blob = sha256_of(shot.model_image)
             pictures = dict.fromkeys((shot.model_image, shot.data))  # one, when they are the same
-            with phase(self._metrics, "store"):
-                blob, *_ = await self._blobs.put(record.tenant, *pictures)
+            # planned meanwhile: a synced write takes as long as all that a plan needs
+            storing = asyncio.create_task(self._blobs.put(record.tenant, *pictures))
             plan_ms = clock.decode_ms + clock.lap()
             attempts = 0
             lost: set[str] = set()
@@ -335,11 +334,13 @@ class Turns:
                 with phase(self._metrics, "plan"):
                     record, worker = await self._sessions.pins.place(record, frozenset(lost))
                     tell(worker_id=worker.id)
-                    planned = await self._planner.plan(record, ask, blob, shot.model_image, worker)
+                    queued_ms = clock.wait_ms + clock.lap()
+                    planned = await self._planner.plan(record, ask, blob, shot, worker)
+                    await storing
+                plan_ms += clock.lap()
                 turn.check()
                 turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
                 try:
-                    queued_ms = clock.wait_ms + clock.lap()
                     plan, left = planned.plan, turn.deadline.remaining()
                     asked = host_turn(record, ask, plan, worker, left, self._config.max_turn_tokens)
                     async with self._planner.pictures(record, [*plan.prior, *plan.screen]):
@@ -366,12 +367,19 @@ class Turns:
             with phase(self._metrics, "store"):
                 await self._log.complete(record, stored, after)
         except BaseException as error:  # cancellation included (release, shutdown)
-            # the session must not stay running
-            await to_its_end(self._log.fail(record, error))
+            await to_its_end(self._undo(record, error, storing))
             raise
         self._metrics.turn_completed(result)
         await self._planner.learn(planned, answer.pieces, worker)
         return result
+
+    async def _undo(
+        self, record: SessionRecord, error: BaseException, storing: asyncio.Task[list[str]] | None
+    ) -> None:
+        """The session must not stay running."""
+        if storing is not None:
+            await end([storing])
+        await self._log.fail(record, error)
 
     async def _retry(
         self, record: SessionRecord, worker: Worker, error: AgentServeError, lost: set[str]

@@ -1,6 +1,6 @@
 """The workers: who is ready, which life they are in, and every HTTP request that goes to them.
 
-The only place that sees httpx's errors about workers.
+The only place that sees httpx's errors about workers; those of the pass-through are forwarding's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 from pydantic import ValidationError
@@ -23,6 +22,7 @@ from agentserve.core.errors import TurnTimeout, WorkerLost
 from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
 from agentserve.router.circuit import Circuit
 from agentserve.router.discovery import Discovery
+from agentserve.router.forwarding import Forwarded, Forwarder, Lost, Silent
 from agentserve.router.store import PinLoad
 from agentserve.router.tasks import end
 
@@ -100,6 +100,7 @@ class WorkerRegistry:
                 keepalive_expiry=KEEP_CONNECTION_S,
             ),
         )
+        self._forwarder = Forwarder(config.worker_timeout_s)
         self._pollers: dict[str, asyncio.Task[None]] = {}
         self._follower: asyncio.Task[None] | None = None
         self.lives: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -112,6 +113,7 @@ class WorkerRegistry:
 
     async def stop(self) -> None:
         await end([*self._pollers.values(), *([self._follower] if self._follower else [])])
+        await self._forwarder.close()
         await self._http.aclose()
 
     async def _follow(self, told: AsyncIterator[list[str]]) -> None:
@@ -182,21 +184,12 @@ class WorkerRegistry:
         target: str,
         headers: list[tuple[bytes, bytes]],
         body: bytes,
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[Forwarded]:
         """Send a request as it is and yield the response, its body unread: ``chunks`` reads it.
         ``target`` is path and query. Raises WorkerLost when the worker dies, TurnTimeout when it
         stays silent."""
-        request = httpx.Request(
-            method,
-            worker.url + target,
-            headers=headers,
-            content=body,
-            extensions={
-                "timeout": httpx.Timeout(self._config.worker_timeout_s, connect=5.0).as_dict()
-            },
-        )
         with self._losses(worker):
-            response = await self._send(worker, request)
+            response = await self._send(worker, method, target, headers, body)
         try:
             if response.status_code > LAST_STATUS:
                 raise WorkerLost(
@@ -210,50 +203,49 @@ class WorkerRegistry:
                 self.answered(worker.id)
             yield response
         finally:
-            await response.aclose()
+            response.close()
 
-    async def chunks(self, worker: Worker, response: httpx.Response) -> AsyncIterator[bytes]:
+    async def chunks(self, worker: Worker, response: Forwarded) -> AsyncIterator[bytes]:
         """The body of a forwarded response as it arrives. Raises WorkerLost and TurnTimeout."""
         with self._losses(worker):
-            async for chunk in response.aiter_raw():
+            async for chunk in response.chunks():
                 yield chunk
 
     @contextmanager
     def _losses(self, worker: Worker) -> Iterator[None]:
-        """Gives httpx's errors their names."""
+        """Counts the pass-through's losses, and tells them as ours."""
         try:
             yield
-        except httpx.TimeoutException as error:
+        except Silent as error:
             self.failed(worker.id)
             raise TurnTimeout(
                 f"worker {worker.id} was silent for {self._config.worker_timeout_s:g} s",
                 hint="ask for fewer tokens, or raise the router's worker timeout",
             ) from error
-        except httpx.TransportError as error:
+        except Lost as error:
             self.failed(worker.id)
             raise WorkerLost(
-                f"worker {worker.id} at {worker.url} was lost: {error or type(error).__name__}",
+                f"worker {worker.id} at {worker.url} was lost: {error}",
                 hint="ask again: another worker is taken when one is ready",
                 retry_after=2,
             ) from error
 
-    async def _send(self, worker: Worker, request: httpx.Request) -> httpx.Response:
+    async def _send(
+        self,
+        worker: Worker,
+        method: str,
+        target: str,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+    ) -> Forwarded:
         """Send a request; once more when a connection kept from an earlier one breaks before any
         answer while the worker lives on: it was closing that connection for being idle."""
-        kept = True
-
-        async def trace(event: str, info: dict[str, Any]) -> None:
-            nonlocal kept
-            if event == "connection.connect_tcp.started":
-                kept = False
-
-        request.extensions["trace"] = trace
         try:
-            return await self._http.send(request, stream=True)
-        except (httpx.NetworkError, httpx.RemoteProtocolError):
-            if not kept or not await self._lives_on(worker):
+            return await self._forwarder.send(method, worker.url + target, headers, body)
+        except Lost as lost:
+            if not lost.kept or not await self._lives_on(worker):
                 raise
-        return await self._http.send(request, stream=True)
+        return await self._forwarder.send(method, worker.url + target, headers, body)
 
     # health
 

@@ -19,6 +19,7 @@ import base64
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,11 @@ from agentserve.core.errors import (
     WorkerLost,
     WorkerRefused,
 )
+from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramInfo, ProgramList
 from agentserve.core.leaving import ClientLeft, while_client_waits
 from agentserve.core.logs import set_up_logs
-from agentserve.core.plans import Piece, TextPiece, VisualItem
+from agentserve.core.plans import Piece, Plan, TextPiece, VisualItem, next_position
 from agentserve.core.sessions import CallUsage
 
 IMAGE_BEGIN, IMAGE_PAD, IMAGE_END = 151_652, 151_655, 151_653
@@ -162,17 +164,44 @@ class ScriptedHost:
 def _prompt(turn: HostTurn) -> list[Piece]:
     """What the program adds before it generates: its begin, the screen, the instruction."""
     begin = [_text(turn.task)] if turn.first else []
-    screen = [
-        item.model_copy(update={"begin": [IMAGE_BEGIN], "end": [IMAGE_END]})
-        for item in turn.plan.screen
-    ]
     feedback = f"[{turn.outcome.status} {turn.outcome.message}]" if turn.outcome else ""
-    return [*begin, *screen, _text(f"{feedback}{turn.instruction}\n")]
+    return _placed(turn, [*begin, *_marked(turn.plan), _text(f"{feedback}{turn.instruction}\n")])
+
+
+def _marked(plan: Plan) -> list[VisualItem]:
+    """The screen's items in their markers: the parts of one screen share a pair."""
+    items = []
+    for index, item in enumerate(plan.screen):
+        first, last = index == 0, index == len(plan.screen) - 1
+        begin = [IMAGE_BEGIN] if first or not plan.mosaic else []
+        end = [IMAGE_END] if last or not plan.mosaic else []
+        items.append(item.model_copy(update={"begin": begin, "end": end}))
+    return items
+
+
+def _placed(turn: HostTurn, pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces at their positions, which they have in a mosaic's prompt only."""
+    if not turn.plan.mosaic:
+        return list(pieces)
+    grid = family_named(turn.family).grid
+    placed: list[Piece] = []
+    at = next_position(turn.plan.prior, grid)
+    inside = at
+    for piece in pieces:
+        changes: dict[str, int] = {"position": at}
+        if isinstance(piece, VisualItem):
+            inside = at + 1 if piece.begin else inside
+            base = inside if piece.base is None else piece.base
+            changes = {"position": at if piece.begin else inside, "base": base}
+        placed.append(piece.model_copy(update=changes))
+        if not isinstance(piece, VisualItem) or piece.end:
+            at = next_position(placed[-1:], grid)
+    return placed
 
 
 def _answer(turn: HostTurn, text: str, calls: list[CallUsage]) -> HostAnswer:
     return HostAnswer(
-        pieces=[*_prompt(turn), _text(text)],
+        pieces=_placed(turn, [*_prompt(turn), _text(text)]),
         text=text,
         variables={"action": text} if calls else {},
         action_text=text if calls else None,

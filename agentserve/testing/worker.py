@@ -55,6 +55,7 @@ class FakeWorker:
         plugin: bool = True,
         image_pad_id: int = 151_655,
         tokenizer: str = "{}",
+        port: int = 0,
     ) -> None:
         self.answers = deque(answers)
         self.faults: deque[Fault] = deque()
@@ -62,6 +63,8 @@ class FakeWorker:
         self.headers: list[dict[str, str]] = []
         self.aborted: list[dict[str, Any]] = []
         self.delay_s = 0.0
+        self.pace_s = 0.0
+        """Time between two chunks of a streamed answer."""
         self.starting = False
         """While True, ``/health`` answers 503."""
         self.boot_id = ""
@@ -76,7 +79,7 @@ class FakeWorker:
         self._tokenizer = tokenizer
         self._caches: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
         """By cache salt."""
-        self._server = LoopbackServer(self._app(), lifespan=False)
+        self._server = LoopbackServer(self._app(), port=port, lifespan=False)
 
     @property
     def url(self) -> str:
@@ -247,6 +250,7 @@ class FakeWorker:
                     await asyncio.sleep(0.05)  # the chunk before leaves first
                     await self._die()
                 yield f"data: {json.dumps(part)}\n\n".encode()
+                await asyncio.sleep(self.pace_s)
             yield b"data: [DONE]\n\n"
 
         return StreamingResponse(chunks(), media_type="text/event-stream")

@@ -113,10 +113,13 @@ def plan_mosaic(
     limits: Limits,
     layout: Layout | None = None,
     wishes: Wishes = Wishes(),
+    picture: Sha256 | None = None,
 ) -> MosaicPlan:
     """The prompt of a session's turn, counted from 0. Pure.
 
-    ``layout`` orders the first screen: only there do sessions have the same tokens before it.
+    ``picture`` is the blob of a picture of the whole screen, if there is one that shows each pixel
+    as it is: it then need not be made again. ``layout`` orders the first screen: only there do
+    sessions have the same tokens before it.
     Raises InvalidRequest when text and a whole screen are over the limits.
     """
     regions, key = _regions(settings, held, screen, layout, wishes)
@@ -129,6 +132,8 @@ def plan_mosaic(
         if _limit_passed(settings, held, regions, screen.size, turn, limits):
             tokens = sum(region.tokens(settings.grid) for region in regions)
             raise does_not_fit(num_tokens(prior), tokens, min(limits.tokens, limits.positions))
+    if picture is not None:
+        regions = [_as_pictured(region, screen.size, picture) for region in regions]
     items, pictures = _items(settings, held, screen, regions, turn)
     plan = Plan(
         prior=prior,
@@ -239,6 +244,11 @@ def _anew(pieces: Sequence[Piece], grid: int) -> list[Piece]:
             position = next_position(texts[-1:], grid)
             texts.append(piece.model_copy(update={"position": position, "seal": None}))
     return texts
+
+
+def _as_pictured(region: Region, screen: Size, picture: Sha256) -> Region:
+    whole = (region.box.width, region.box.height) == (screen.width, screen.height)
+    return replace(region, blob=picture) if whole else region
 
 
 def _items(

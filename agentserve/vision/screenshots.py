@@ -48,11 +48,12 @@ _RESHAPING = (
     "xmp",
     "XML:com.adobe.xmp",
 )
+_PNG = b"\x89PNG\r\n"
 _PNG_DEPTH = 24
 """Offset of the bits per sample in a PNG file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Screenshot:
     """An accepted screenshot."""
 
@@ -65,6 +66,17 @@ class Screenshot:
     model_image: bytes
     """8-bit RGB without transparency, of exactly ``space.model``: ``data`` itself when it is that
     already, else a PNG made from it."""
+    decoded: Image.Image
+    """The model image, decoded."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every decoder makes the same pixels of the model image."""
+        return self.model_image.startswith(_PNG)
+
+    def pixels(self) -> np.ndarray:
+        """Of the model image: uint8 [height, width, 3]."""
+        return np.asarray(self.decoded)
 
 
 def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
@@ -76,18 +88,19 @@ def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Scree
         size = _accepted_size(image.size, space)
         plain = _is_plain(image, data)
         page = image if plain else _flat(image)
-        as_it_is = plain and size == space.model
-        model_image = data if as_it_is else _as_png(page, space.model)
-    return Screenshot(data, sha256_of(data), size, model_image)
+        decoded = _sized(page, space.model)
+        model_image = data if decoded is image else _as_png(decoded)
+        return Screenshot(data, sha256_of(data), size, model_image, decoded)
 
 
 def screenshot_of(pixels: np.ndarray, space: ScreenSpace) -> Screenshot:
     """The same of RGB pixels, uint8 [height, width, 3]."""
     page = Image.fromarray(pixels)
     size = _accepted_size(page.size, space)
-    data = _as_png(page, size)
-    model_image = data if size == space.model else _as_png(page, space.model)
-    return Screenshot(data, sha256_of(data), size, model_image)
+    data = _as_png(page)
+    decoded = _sized(page, space.model)
+    model_image = data if decoded is page else _as_png(decoded)
+    return Screenshot(data, sha256_of(data), size, model_image, decoded)
 
 
 def pixels_of(
@@ -209,9 +222,13 @@ def _flat(image: Image.Image) -> Image.Image:
     return page
 
 
-def _as_png(page: Image.Image, size: Size) -> bytes:
+def _sized(page: Image.Image, size: Size) -> Image.Image:
     if page.size != (size.width, size.height):
         page = page.resize((size.width, size.height), Image.Resampling.LANCZOS)
+    return page
+
+
+def _as_png(page: Image.Image) -> bytes:
     out = io.BytesIO()
     # Level 1: a third of the default's time for a few percent more bytes that stay on this machine.
     page.save(out, "PNG", compress_level=1)

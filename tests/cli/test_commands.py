@@ -50,6 +50,8 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         (["demo", "--keep-alive", "--router", "http://127.0.0.1:1"], ERROR, "--keep-alive"),
         (["cost", "./nope"], ERROR, "config.json"),
         (["cost", "--settings", "fastvee"], ERROR, "fastvee"),
+        (["bench", "probes", "--smg", "./nope"], ERROR, "pip install smg=="),
+        (["bench", "router", "--out", "./nope/figures.json"], ERROR, "no folder nope"),
         (["worker", "--model", "./nope", "--device", "cpu"], ERROR, "./nope"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

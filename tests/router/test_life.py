@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from agentserve.core.bulk import BulkRelease
 from agentserve.core.errors import (
     InvalidRequest,
     SessionClosed,
@@ -14,7 +15,6 @@ from agentserve.core.errors import (
     TurnInProgress,
     UnknownSession,
 )
-from agentserve.core.sessions import BulkRelease
 from agentserve.router.sessions import now
 
 from .rig import Rig, eventually, new_session, picture, running_rig

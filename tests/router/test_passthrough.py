@@ -124,6 +124,19 @@ async def test_bytes_and_headers_are_kept(tmp_path):
         assert refused.json()["code"] == "no_worker"
 
 
+async def test_a_large_body_passes_and_a_header_that_is_no_utf8_is_refused(rig: Rig):
+    long = {"text": "x" * 3_000_000, "sampling_params": {"max_new_tokens": 4}}
+    answer = await rig.http.post("/generate", json=long, headers={"X-Session-Id": "long"})
+    assert answer.status_code == 200
+    assert any(body == long for worker in rig.workers for body in worker.requests)
+    named = {"X-Owner": "J\u00f6rg".encode()}
+    assert (await rig.http.post("/generate", json=PROMPT, headers=named)).status_code == 200
+    odd = {"X-Owner": b"J\xf6rg"}
+    refused = await rig.http.post("/generate", json=PROMPT, headers=odd)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert "x-owner" in refused.json()["message"].lower()
+
+
 async def test_a_named_session_stays_on_its_worker(rig: Rig):
     async def ask(name: str) -> str:
         answer = await rig.http.post("/generate", json=PROMPT, headers={"X-Session-Id": name})

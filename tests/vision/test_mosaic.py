@@ -10,7 +10,7 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.plans import TextPiece, VisualItem, num_tokens
 from agentserve.vision.cells import cut, identity
 from agentserve.vision.layouts import Layout, StaticCell
-from agentserve.vision.mosaic import Limits, MosaicSettings
+from agentserve.vision.mosaic import Held, Limits, MosaicSettings, plan_mosaic
 from agentserve.vision.settle import coverage, is_part, settle
 from vision.mosaic_rig import (
     CELL,
@@ -320,3 +320,18 @@ def test_markers_leave_with_the_last_part_of_their_screen():
     assert not [item for item in played.held.parts if item.turn == 1]
     markers = [i for piece in played.held.parts for i in piece.begin + piece.end]
     assert markers == [1, 2] * 3
+
+
+@pytest.mark.parametrize("context", ["cell", "region", "screen"])
+def test_a_picture_of_the_whole_screen_is_not_made_again(context):
+    settings = MosaicSettings(grid=GRID, positions="turn", context=context)
+    screen = cut(page(7), CELL)
+    picture = "a" * 64
+    made = plan_mosaic(settings, Held(), screen, 0, WIDE)
+    pictured = plan_mosaic(settings, Held(), screen, 0, WIDE, picture=picture)
+    if context == "cell":  # each is sent on its own
+        assert pictured == made
+        return
+    (item,) = made.plan.screen
+    assert pictured.plan.screen == [item.model_copy(update={"blob": picture})]
+    assert (len(made.pictures), pictured.pictures) == (1, {})

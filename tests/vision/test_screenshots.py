@@ -4,6 +4,7 @@ import io
 import struct
 import zlib
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -70,6 +71,8 @@ def model_pixels(data: bytes) -> Image.Image:
         assert (image.mode, image.size) == ("RGB", (224, 280))
         assert not {"transparency", "icc_profile", "exif", "xmp"} & image.info.keys()
         image.load()
+    assert np.array_equal(shot.pixels(), np.asarray(image))
+    assert shot.exact == (image.format == "PNG")
     return image
 
 

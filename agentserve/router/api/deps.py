@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request
+from pydantic import Field, TypeAdapter, ValidationError
 
 from agentserve.core.errors import Forbidden, by_code
 from agentserve.core.tenants import Caller, Role
-from agentserve.router.errors import ErrorBody
+from agentserve.router.errors import ErrorBody, invalid
 from agentserve.router.services import Services
 
 
@@ -61,6 +62,20 @@ TimeoutS = Annotated[
         "is late is answered with `turn_timeout`, and not sent to a worker or aborted there.",
     ),
 ]
+
+
+_TIMEOUT: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, allow_inf_nan=False)])
+
+
+def timeout_of(request: Request) -> float | None:
+    """The same for routes that FastAPI finds no parameters for. Raises InvalidRequest."""
+    text = request.headers.get("x-request-timeout-s")
+    if text is None:
+        return None
+    try:
+        return _TIMEOUT.validate_python(text)
+    except ValidationError as error:
+        raise invalid(error, "X-Request-Timeout-S") from error
 
 
 _EVERYWHERE = ("invalid_request", "unauthorized", "body_too_large", "internal")

@@ -14,11 +14,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.routing import APIRoute
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -29,7 +31,8 @@ from agentserve.core.leaving import while_client_waits
 from agentserve.core.logs import tell
 from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
-from agentserve.router.api.deps import Parts, TenantId, TimeoutS, admin_only, documented
+from agentserve.router.api.deps import Parts, TimeoutS, admin_only, documented, timeout_of
+from agentserve.router.forwarding import Forwarded
 from agentserve.router.identity import without_key
 from agentserve.router.naming import session_name
 from agentserve.router.passage import Passage
@@ -38,7 +41,7 @@ from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
 
 log = logging.getLogger(__name__)
-router = APIRouter(tags=["pass-through"])
+
 _HOP_BY_HOP = frozenset(
     (
         b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
@@ -56,7 +59,7 @@ _ROUTES = (
     ("GET", "/server_info", "SGLang's server information."),
 )
 _ADMIN = ("/server_info",)
-"""It tells how the operator runs the worker."""
+"""For admins: it tells how the operator runs the worker."""
 _ANY_BODY = {
     "requestBody": {
         "required": True,
@@ -68,7 +71,6 @@ _ANY_BODY = {
 async def forward(
     request: Request,
     parts: Parts,
-    tenant: TenantId,
     x_session_id: str | None = Header(
         None,
         description="A session's id, or any name: its requests stay on one worker. Without it, the "
@@ -77,6 +79,7 @@ async def forward(
     timeout_s: TimeoutS = None,
 ) -> Response:
     """Forward a request to the worker of its session and stream the answer back."""
+    tenant: str = request.state.tenant
     deadline = None if timeout_s is None else Deadline(timeout_s, "request")
     body = await request.body()
     passage = Passage(parts.metrics)
@@ -118,6 +121,19 @@ async def _forward(
         return response
 
 
+class _Route(APIRoute):
+    """Calls ``forward`` itself: FastAPI takes longer to find its parameters than it to run."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def handle(request: Request) -> Response:
+            if self.path in _ADMIN:
+                await admin_only(request.state.caller)
+            services = request.app.state.services
+            return await forward(request, services, timeout_s=timeout_of(request))
+
+        return handle
+
+
 async def _send(
     parts: Services,
     worker: Worker,
@@ -129,7 +145,8 @@ async def _send(
     """The worker's response, begun: its first bytes have arrived. Raises WorkerLost, TurnTimeout,
     ClientLeft before."""
     tell(worker_id=worker.id)
-    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    query = request.scope["query_string"].decode("latin-1")
+    target = request.scope["path"] + (f"?{query}" if query else "")
     headers = [
         (name, value)
         for name, value in _end_to_end(request.headers.raw)
@@ -139,7 +156,7 @@ async def _send(
         headers = without_key(headers)
     if "traceparent" not in request.headers:  # a client's own goes on as it is
         headers += [(name.encode(), value.encode()) for name, value in tracing.headers().items()]
-    headers.append((b"host", httpx.URL(worker.url).netloc))
+    headers.append((b"host", urlsplit(worker.url).netloc.encode()))
     headers.append((b"content-length", str(len(body)).encode()))
     async with AsyncExitStack() as stack:
         stack.enter_context(parts.registry.busy(worker.id))
@@ -160,6 +177,8 @@ async def _send(
             ),
             (b"x-agentserve-worker", worker.id.encode()),
         ]
+        if answer.headers.get("content-length") == str(len(first)):
+            response.whole = first
         response.held = stack.pop_all()
         response.passage = passage
         return response
@@ -167,11 +186,11 @@ async def _send(
 
 async def _begun(
     stack: AsyncExitStack,
-    forwarded: AbstractAsyncContextManager[httpx.Response],
+    forwarded: AbstractAsyncContextManager[Forwarded],
     registry: WorkerRegistry,
     worker: Worker,
     deadline: Deadline | None,
-) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
+) -> tuple[Forwarded, bytes, AsyncIterator[bytes]]:
     """The response, entered into ``stack``, with its first bytes and what follows them."""
     with _late(deadline):
         async with asyncio.timeout(deadline and deadline.remaining()):
@@ -209,15 +228,26 @@ class _Relayed(StreamingResponse):
     held: AsyncExitStack
     place: AsyncExitStack
     passage: Passage
+    whole: bytes | None = None
+    """The body when it is all there already: then nobody need watch whether the client leaves."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.place, self.held:
             try:
-                await super().__call__(scope, receive, send)
+                await self._relay(scope, receive, send)
             except BaseException as error:  # cancellation included
                 self.passage.end(error)
                 raise
             self.passage.end()
+
+    async def _relay(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.whole is None:
+            await super().__call__(scope, receive, send)
+            return
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.whole})
+        self.passage.sent()
 
 
 async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -226,7 +256,7 @@ async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[
         yield chunk
 
 
-def _streams_events(answer: httpx.Response) -> bool:
+def _streams_events(answer: Forwarded) -> bool:
     """Whether the body is a stream of events that can be read as it is."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == "text/event-stream" and "content-encoding" not in answer.headers
@@ -287,6 +317,7 @@ _ERRORS = (
     "turn_timeout",
 )
 _LIMITS = ("over_capacity", "overloaded")
+router = APIRouter(tags=["pass-through"], route_class=_Route)
 for _method, _path, _summary in _ROUTES:
     router.add_api_route(
         _path,
@@ -298,6 +329,5 @@ for _method, _path, _summary in _ROUTES:
         responses=documented(*_ERRORS, *(_LIMITS if _method == "POST" else ()))
         | {200: {"description": "The worker's answer, unchanged."}}
         | {"4XX": {"description": "A refusal by the worker, unchanged."}},
-        dependencies=[Depends(admin_only)] if _path in _ADMIN else None,
         openapi_extra=_ANY_BODY if _method == "POST" else None,
     )

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
+from agentserve.core.bulk import BulkRelease, BulkReleased
 from agentserve.core.logs import tell
 from agentserve.core.sessions import (
-    BulkRelease,
-    BulkReleased,
     Session,
     SessionCreate,
     SessionPage,

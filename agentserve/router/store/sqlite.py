@@ -12,7 +12,6 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +32,7 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.migrations import migrate
+from agentserve.router.store.sqlite_changes import copy_turns, insert_events
 from agentserve.router.store.sqlite_ledger import SqliteLedger
 from agentserve.router.store.sqlite_notes import SqliteNotes
 
@@ -46,6 +46,7 @@ class SqliteStore(SqliteNotes):
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
+        self._pass_pins = {}
         self.ledger = SqliteLedger(self._transaction, self._rows)
 
     @classmethod
@@ -90,7 +91,7 @@ class SqliteStore(SqliteNotes):
         session = record.session
         async with self._transaction() as db:
             if parent is not None:
-                await _copy_turns(db, parent, session.id)
+                await copy_turns(db, parent, session.id)
             cursor = await db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
                 " held_tokens, last_seq, record, tenant) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -105,7 +106,7 @@ class SqliteStore(SqliteNotes):
             )
             if not cursor.rowcount:
                 raise VersionConflict(session.id)
-            await _insert_events(db, session.id, 0, events)
+            await insert_events(db, session.id, 0, events)
 
     async def get(self, session_id: str) -> SessionRecord | None:
         rows = await self._rows("SELECT record, version FROM sessions WHERE id = ?", session_id)
@@ -135,7 +136,7 @@ class SqliteStore(SqliteNotes):
             row = next(iter(rows), None)
             if row is None:
                 raise VersionConflict(session.id)
-            await _insert_events(db, session.id, row[0] - len(events), events)
+            await insert_events(db, session.id, row[0] - len(events), events)
             if turn is not None:
                 await db.execute(
                     "INSERT INTO turns (session_id, epoch, key, result, pieces)"
@@ -339,37 +340,3 @@ def _records(rows: Iterable) -> list[SessionRecord]:
         SessionRecord.model_validate_json(row[0]).model_copy(update={"version": row[1]})
         for row in rows
     ]
-
-
-async def _copy_turns(db: aiosqlite.Connection, parent: SessionRecord, session_id: str) -> None:
-    of = parent.session.id
-    rows = await db.execute_fetchall("SELECT version FROM sessions WHERE id = ?", (of,))
-    if [row[0] for row in rows] != [parent.version]:
-        raise VersionConflict(of)
-    await db.execute(
-        "INSERT INTO turns (session_id, epoch, key, result, pieces)"
-        " SELECT ?, epoch, key, json_set(result, '$.session_id', ?), pieces"
-        " FROM turns WHERE session_id = ?",
-        (session_id, session_id, of),
-    )
-    await db.execute(
-        "UPDATE held SET record = json_set(record, '$.forked', json('true')) WHERE session_id = ?",
-        (of,),
-    )
-    await db.execute(
-        "INSERT INTO held (session_id, record) SELECT ?, record FROM held WHERE session_id = ?",
-        (session_id, of),
-    )
-
-
-async def _insert_events(
-    db: aiosqlite.Connection, session_id: str, last_seq: int, events: Sequence[EventDraft]
-) -> None:
-    at = datetime.now(UTC).isoformat()
-    await db.executemany(
-        "INSERT INTO events (session_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?)",
-        [
-            (session_id, seq, event.type.value, at, json.dumps(event.data))
-            for seq, event in enumerate(events, start=last_seq + 1)
-        ],
-    )

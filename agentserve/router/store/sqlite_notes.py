@@ -13,9 +13,14 @@ from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import PassPin
 from agentserve.vision.layouts import LayoutLearner
 
+KEPT_PASS_PINS = 10_000
+
 
 class SqliteNotes(Protocol):
     """A part of SqliteStore, which has the connections."""
+
+    _pass_pins: dict[str, PassPin]
+    """Of the table, those used lately: no other process writes them."""
 
     def _transaction(self) -> AbstractAsyncContextManager[aiosqlite.Connection]: ...
 
@@ -24,11 +29,15 @@ class SqliteNotes(Protocol):
     # names of the pass-through
 
     async def pass_pin(self, session_id: str) -> PassPin | None:
+        if (kept := self._pass_pins.get(session_id)) is not None:
+            return kept
         rows = await self._rows(
             "SELECT pin, used_at FROM pass_pins WHERE session_id = ?", session_id
         )
         for pin, used_at in rows:
-            return PassPin(session_id, Pin.model_validate_json(pin), used_at)
+            found = PassPin(session_id, Pin.model_validate_json(pin), used_at)
+            # what was put while we were reading is newer
+            return self._pass_pins.setdefault(session_id, found)
         return None
 
     async def put_pass_pin(self, pin: PassPin) -> None:
@@ -37,8 +46,12 @@ class SqliteNotes(Protocol):
                 "INSERT OR REPLACE INTO pass_pins (session_id, pin, used_at) VALUES (?, ?, ?)",
                 (pin.session_id, pin.pin.model_dump_json(), pin.used_at),
             )
+        if len(self._pass_pins) >= KEPT_PASS_PINS:
+            self._pass_pins.clear()
+        self._pass_pins[pin.session_id] = pin
 
     async def drop_pass_pins(self, used_before: float) -> int:
+        self._pass_pins.clear()
         async with self._transaction() as db:
             cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
             return cursor.rowcount

@@ -210,9 +210,9 @@ async def test_a_stream_begins_though_nothing_is_told_yet(
     go_on = asyncio.Event()
     put = rig.services.blobs.put
 
-    async def slow(data: bytes) -> str:
+    async def slow(tenant: str, *data: bytes) -> list[str]:
         await go_on.wait()
-        return await put(data)
+        return await put(tenant, *data)
 
     monkeypatch.setattr(rig.services.blobs, "put", slow)
     session = await rig.client.create_session(new_session())

@@ -1,0 +1,1 @@
+"""The router beside other routers: what it survives, and what it costs."""
