@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from metric_names import documented_metrics
 from typer.main import get_command
 
 from agentserve.cli import app
@@ -104,19 +105,34 @@ def test_the_gateway_and_prometheus_know_all() -> None:
     assert {target.partition(":")[0] for target in targets} == set(OURS)
 
 
-def test_the_dashboard_shows_metrics_that_exist() -> None:
+def test_the_dashboard_shows_all_metrics_that_exist() -> None:
     board = json.loads((ROOT / ".docker/grafana/agentserve.json").read_text())
-    known = set(re.findall(r"^# TYPE (agentserve_\w+) ", Metrics().render({}, []).decode(), re.M))
+    known = set(re.findall(r"^# TYPE (\w+) ", Metrics().render({}, []).decode(), re.M))
     known = {name for name in known if not name.endswith("_created")}
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     asked = {
-        name
-        for panel in board["panels"]
-        for target in panel["targets"]
-        for name in re.findall(r"agentserve_\w+", target["expr"])
+        name.removesuffix("_bucket")
+        for query in queries
+        for name in re.findall(r"(?:agentserve|process)_\w+", query)
     }
-    assert {name.removesuffix("_bucket") for name in asked} == known
+    assert asked <= known
+    assert {name for name in known if name.startswith("agentserve_")} <= asked
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
     assert len(set(places)) == len(places)
+    assert len({panel["id"] for panel in board["panels"]}) == len(places)
+
+
+def test_the_dashboard_groups_by_labels_that_exist() -> None:
+    board = json.loads((ROOT / ".docker/grafana/agentserve.json").read_text())
+    labels = {name: set(of) for name, of in documented_metrics().items()}
+    for panel in board["panels"]:
+        for target in panel["targets"]:
+            (by,) = set(re.findall(r"by \(([^)]*)\)", target["expr"])) or {""}
+            grouped = set(filter(None, by.split(", "))) - {"le", "instance"}
+            shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) - {"instance"}
+            assert shown <= grouped, target
+            for name in re.findall(r"agentserve_\w+", target["expr"]):
+                assert grouped <= labels[name.removesuffix("_bucket")], target
 
 
 def test_no_secret_is_in_a_file() -> None:

@@ -18,6 +18,7 @@ from agentserve.cli import (
     run,
     scenarios,
     serve,
+    top,
     worker,
     workers,
 )
@@ -57,6 +58,7 @@ app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.command("scenarios")(scenarios.scenarios)
 app.command("cost")(cost.cost)
+app.command("top")(top.top)
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")
 app.add_typer(nano.app, name="nano")

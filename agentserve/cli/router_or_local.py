@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from agentserve.cli.stack import StackOptions, Status, local_stack
 from agentserve.client import RouterClient
-from agentserve.core.config import api_key, router_url
+from agentserve.core.config import api_key, otlp_endpoint, router_url
+from agentserve.core.tracing import can_export, exporting
 
 
 @asynccontextmanager
@@ -21,11 +22,14 @@ async def router_or_local(
     status: Status,
 ) -> AsyncIterator[RouterClient]:
     """A client of the router at ``url`` (or AGENTSERVE_ROUTER, or this machine's); with ``local``
-    of one that lives as long as the block, over one worker."""
-    if local:
-        async with local_stack(StackOptions(workers=1, programs=programs), status) as stack:
-            async with RouterClient(stack.router, patches=patches) as client:
-                yield client
-        return
-    async with RouterClient(url or router_url(), api_key=api_key(), patches=patches) as client:
-        yield client
+    of one that lives as long as the block, over one worker. Where OpenTelemetry's variables say
+    where to, the client exports its traces."""
+    async with AsyncExitStack() as stack:
+        stack.enter_context(exporting("agentserve-client", otlp_endpoint() and can_export()))
+        if local:
+            options = StackOptions(workers=1, programs=programs)
+            started = await stack.enter_async_context(local_stack(options, status))
+            client = RouterClient(started.router, patches=patches)
+        else:
+            client = RouterClient(url or router_url(), api_key=api_key(), patches=patches)
+        yield await stack.enter_async_context(client)

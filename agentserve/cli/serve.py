@@ -6,9 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from agentserve.cli.console import err
-from agentserve.core.config import GIB, ROUTER_PORT, Auth, RouterConfig, store_url
+from agentserve.core.config import (
+    GIB,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    ROUTER_PORT,
+    Auth,
+    LogConfig,
+    RouterConfig,
+    otlp_endpoint,
+    store_url,
+)
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -119,6 +130,19 @@ def serve(
     max_turn_tokens: Annotated[
         int, typer.Option(help="Most tokens that one generation of a turn may add.")
     ] = _DEFAULT.max_turn_tokens,
+    trace: Annotated[
+        bool | None,
+        typer.Option(
+            "--trace/--no-trace",
+            help="Export traces over OTLP. (default: when OTEL_EXPORTER_OTLP_ENDPOINT is set)",
+        ),
+    ] = None,
+    log_format: Annotated[
+        str, typer.Option(help=f"Of the log on standard error: {' or '.join(LOG_FORMATS)}.")
+    ] = LogConfig.format,
+    log_level: Annotated[
+        str, typer.Option(help=f"The least of what is logged: {', '.join(LOG_LEVELS)}.")
+    ] = LogConfig.level,
 ) -> None:
     """Serve the session API over one or more workers."""
     from agentserve.router.server import run_router
@@ -156,6 +180,8 @@ def serve(
         max_body_bytes=max_body_bytes,
         turn_timeout_s=turn_timeout_s,
         max_turn_tokens=max_turn_tokens,
+        log=LogConfig(log_format, log_level),
+        trace=_traces(trace),
     )
     if config.auth == "none" and host not in _LOOPBACK:
         err.print(
@@ -163,6 +189,22 @@ def serve(
             "anyone who reaches the port can use it"
         )
     run_router(config, host, port, tls=_tls(tls_cert, tls_key))
+
+
+def _traces(wanted: bool | None) -> bool:
+    """Whether traces are exported. Raises InvalidRequest when they are to be and cannot."""
+    from agentserve.core.tracing import MISSING, can_export, check_export
+
+    if wanted:
+        check_export()
+    if wanted is None and (wanted := otlp_endpoint()) and not can_export():
+        # the variable may be meant for others on this machine
+        err.print(
+            "[yellow]warning[/]: OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: "
+            f"OpenTelemetry's SDK is missing ({escape(MISSING)})"
+        )
+        return False
+    return bool(wanted)
 
 
 def _auth(asked: str | None, host: str) -> Auth:

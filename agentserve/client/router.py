@@ -5,7 +5,8 @@
         result = await router.turn(session.id, png, epoch=session.epoch)
 
 Every method raises the AgentServeError that the router answered with, rebuilt from its JSON body,
-and Unavailable when the router cannot be reached.
+and Unavailable when the router cannot be reached. Requests carry the caller's trace, if it has one
+(see core.tracing).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from agentserve.client.forms import (
     milliseconds,
     turn_options,
 )
+from agentserve.core import tracing
 from agentserve.core.bulk import BulkRelease, BulkReleased
 from agentserve.core.config import KEEP_CONNECTION_S
 from agentserve.core.errors import (
@@ -315,6 +317,10 @@ class RouterClient:
     async def programs(self) -> ProgramList:
         return ProgramList.model_validate((await self._call("GET", "/v1/programs")).json())
 
+    async def metrics(self) -> str:
+        """What the router tells Prometheus."""
+        return (await self._call("GET", "/metrics")).text
+
     async def ready(self) -> Health:
         """The router's readiness; Health.status is ``unavailable`` while it cannot serve turns."""
         try:
@@ -359,6 +365,15 @@ class RouterClient:
         return await self._send(self._http.build_request(method, path, **options))
 
     async def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
+        http = {"http.request.method": request.method, "server.address": request.url.host}
+        with tracing.span(request.method, "client", http=http) as current:
+            for name, value in tracing.headers().items():
+                request.headers.setdefault(name, value)
+            response = await self._answer(request, stream=stream)
+            current.set_attribute("http.response.status_code", response.status_code)
+            return response
+
+    async def _answer(self, request: httpx.Request, *, stream: bool) -> httpx.Response:
         try:
             response = await self._http.send(request, stream=stream)
         except httpx.TimeoutException as error:

@@ -25,6 +25,8 @@ MIN_BLOB_TTL_S = MAX_TIMEOUT_S + MAX_TURN_TIMEOUT_S + 2 * BLOB_USE_EVERY_S
 """As long as an open session may go without using what its next turn needs: it is idle for its
 longest timeout, after its longest turn, whose use of them was not written down."""
 BLOB_SCHEMES = ("s3://", "gs://", "az://")
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 STORE_SCHEMES = ("redis://", "rediss://", "unix://")
 KEEP_CONNECTION_S = 2.0
 """How long our HTTP clients keep an idle connection: well below the 5 s after which uvicorn, which
@@ -47,6 +49,18 @@ def router_url() -> str:
 def store_url() -> str | None:
     """The Redis that keeps a router's sessions: AGENTSERVE_STORE; None for its data folder."""
     return os.environ.get("AGENTSERVE_STORE") or None
+
+
+def otlp_endpoint() -> bool:
+    """Whether OpenTelemetry's variables say where traces go."""
+    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return not off and any(os.environ.get(name) for name in names)
+
+
+def service_name(default: str) -> str:
+    """What this process is called in traces: OTEL_SERVICE_NAME, else ``default``."""
+    return os.environ.get("OTEL_SERVICE_NAME") or default
 
 
 def api_key() -> str | None:
@@ -78,6 +92,30 @@ def worker_url(text: str) -> str:
             f"{text[:200]!r} is not a worker's URL", hint="write it as http://HOST:PORT"
         )
     return text.rstrip("/")
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """How a process logs; see core.logs."""
+
+    format: str = "text"
+    """``text`` or ``json``."""
+    level: str = "info"
+    """The least of what is logged."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("log format", self.format, LOG_FORMATS),
+            ("log level", self.level, LOG_LEVELS),
+        ):
+            if value not in known:
+                raise InvalidRequest(
+                    f"the {name} {value!r} is not known", hint=f"known: {', '.join(known)}"
+                )
+
+    def arguments(self) -> list[str]:
+        """The same on a command line."""
+        return ["--log-format", self.format, "--log-level", self.level]
 
 
 @dataclass(frozen=True)
@@ -137,6 +175,10 @@ class RouterConfig:
     """Failed checks in a row after which a worker is down."""
     worker_timeout_s: float = 600.0
     """Longest silence of a worker during a pass-through request."""
+    log: LogConfig = LogConfig()
+    """Of the router and its program hosts."""
+    trace: bool = False
+    """Whether both export traces; where to is said by OpenTelemetry's own variables."""
 
     def __post_init__(self) -> None:
         for url in self.workers:

@@ -57,6 +57,8 @@ class HostTurn(Wire):
     """Tells SGLang apart whose prompts these are; empty for nobody's."""
     compression: Compression = Compression()
     """How the worker chooses from the items of the plan that are to be thinned."""
+    worker_id: str | None = None
+    """For the host's log."""
 
 
 class HostWarming(Wire):
@@ -72,6 +74,8 @@ class HostWarming(Wire):
     worker_url: str
     tokenizer_sha256: str
     timeout_s: float
+    worker_id: str | None = None
+    """For the host's log."""
     cache_salt: str = ""
 
 

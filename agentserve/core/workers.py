@@ -76,6 +76,8 @@ class Worker(Wire):
     held_tokens: int = 0
     """Slots of its KV pool that these sessions are expected to take."""
     running_turns: int = 0
+    resting: bool = False
+    """Requests in a row failed though its health is fine: it gets none for a while."""
     drain: Drain | None = None
     """Set while the worker gives its sessions away and takes no new ones."""
 

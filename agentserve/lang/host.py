@@ -18,6 +18,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from agentserve.core.config import LOG_FORMATS, LOG_LEVELS, LogConfig
+
 PARENT_CHECK_S = 0.5
 
 log = logging.getLogger("agentserve.lang.host")
@@ -43,7 +45,6 @@ class LogWriter(io.TextIOBase):
 def watch_parent() -> None:
     """End this process as soon as the one that started it is gone."""
     parent = os.getppid()
-    log.info("watching the parent process %d", parent)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -76,16 +77,22 @@ def main() -> None:
     parser.add_argument("--blobs", type=Path, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--programs", type=Path, nargs="+", required=True)
+    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--log-format", choices=LOG_FORMATS, default=LogConfig.format)
+    parser.add_argument("--log-level", choices=LOG_LEVELS, default=LogConfig.level)
     args = parser.parse_args()
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
-    )
     watch_parent()
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+    # Imported only now: the watch must not miss the parent's end.
+    from agentserve.core.logs import set_up_logs
+    from agentserve.core.tracing import exporting
+
+    set_up_logs(LogConfig(args.log_format, args.log_level))
+    log.info("watching the parent process %d", os.getppid())
     sys.stdout = LogWriter(logging.getLogger("agentserve.program"))
 
-    # Imported only now: the watch must not miss the parent's end, and the frontend comes first.
+    # The frontend comes first of what takes seconds.
     import uvicorn
 
     from agentserve.lang.frontend import import_frontend
@@ -98,7 +105,7 @@ def main() -> None:
 
     registry = load_registry(args.programs)
     log.info("programs: %s", ", ".join(sorted(registry.programs)) or "none")
-    with WorkerHttp() as http:
+    with WorkerHttp() as http, exporting("agentserve-program-host", args.trace):
         runner = TurnRunner(registry=registry, blobs=args.blobs, http=http)
         app = create_app(runner, threads=args.threads, on_stuck=_stuck)
         config = uvicorn.Config(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -20,7 +21,9 @@ from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.hosting import HostTurn, HostWarming
 from agentserve.core.leaving import ClientLeft, while_client_waits
+from agentserve.core.logs import tell
 from agentserve.core.model import Wire
+from agentserve.core.tracing import parent_in, span
 from agentserve.lang.turns import TurnRunner
 
 log = logging.getLogger(__name__)
@@ -46,7 +49,7 @@ class TurnPool:
         """Raises what ``work`` raises; TurnTimeout also for a program that does not stop. When
         cancelled, the call that it waits for is broken off."""
         deadline = Deadline(ask.timeout_s)
-        job = self._pool.submit(work, ask, deadline)
+        job = self._pool.submit(copy_context().run, work, ask, deadline)
         done = asyncio.wrap_future(job)
         try:
             async with asyncio.timeout(ask.timeout_s + GRACE_S):
@@ -99,8 +102,13 @@ def create_app(runner: TurnRunner, *, threads: int, on_stuck: Callable[[], None]
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             return _failure(InvalidRequest(f"{form.__name__}: {where}: {first['msg']}"))
+        tell(request_id=ask.request_id, session_id=ask.session_id, worker_id=ask.worker_id)
+        if isinstance(ask, HostTurn):
+            tell(turn=ask.turn)
+        about = {"session_id": ask.session_id, "request_id": ask.request_id}
         try:
-            answer = await while_client_waits(request.receive, pool.run(work, ask))
+            with span(request.url.path, "server", parent=parent_in(request.headers), **about):
+                answer = await while_client_waits(request.receive, pool.run(work, ask))
             return _json(answer.model_dump_json())
         except ClientLeft:
             return Response(status_code=CLIENT_LEFT)

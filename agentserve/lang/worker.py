@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from agentserve.core import tracing
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, WorkerLost, WorkerRefused
 from agentserve.lang.http import WorkerHttp
@@ -55,12 +56,16 @@ class WorkerClient:
         return answers
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        http = {"http.request.method": method, "url.path": path}
+        with tracing.span(f"{method} {path}", "client", http=http):
+            return self._answer(method, path, options)
+
+    def _answer(self, method: str, path: str, options: dict[str, Any]) -> httpx.Response:
         left = self._deadline.remaining()
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_TIMEOUT_S))
+        options |= {"timeout": timeout, "headers": tracing.headers()}
         try:
-            response = self._http.request(
-                method, self.url + path, self._deadline, timeout=timeout, **options
-            )
+            response = self._http.request(method, self.url + path, self._deadline, **options)
         except httpx.ConnectTimeout as error:
             raise self._lost(error) from error
         except httpx.TimeoutException as error:

@@ -19,12 +19,16 @@ from agentserve.router.identity import Identity
 from agentserve.router.limits import BodyLimit
 from agentserve.router.metrics import Metrics
 from agentserve.router.services import running_services
+from agentserve.router.tracing import Traces
 
 DESCRIPTION = """\
 Sessions of screenshot agents on SGLang workers. A session is created, gets one screenshot a turn
 and answers one action each, and is released. Every error has one JSON shape: `code`, `message`,
 `hint`, `details`, `session_id`, `request_id`.
 """
+
+_NO_TELEMETRY = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)
+"""FastAPI's own spans hold queries, in which keys may be; ours are in router.tracing."""
 
 
 def create_app(config: RouterConfig, *, host_command: HostCommand = program_host) -> FastAPI:
@@ -46,11 +50,13 @@ def create_app(config: RouterConfig, *, host_command: HostCommand = program_host
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
     )
     add_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
     app.add_middleware(Identity, needed=config.auth == "keys")
-    app.add_middleware(Requests, metrics=metrics)  # added last: the outermost
+    app.add_middleware(Requests, metrics=metrics)
+    app.add_middleware(Traces)  # added last: the outermost
     for router in ROUTERS:
         app.include_router(router)
     return app

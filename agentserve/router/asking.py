@@ -124,6 +124,7 @@ def host_turn(
         max_turn_tokens=max_turn_tokens,
         cache_salt=record.salt,
         compression=ask.compression or session.compression,
+        worker_id=worker.id,
     )
 
 

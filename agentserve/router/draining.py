@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator
 
 from agentserve.core.errors import AgentServeError, UnknownWorker
 from agentserve.core.hosting import HostWarming
+from agentserve.core.logs import tell
 from agentserve.core.plans import num_tokens
 from agentserve.core.sessions import SessionStatus
+from agentserve.core.tracing import begin_anew
 from agentserve.core.workers import Drain, Worker
 from agentserve.router.hosts import HostPool
 from agentserve.router.pins import Pins
@@ -157,12 +159,14 @@ class Drains:
     # one worker
 
     async def _drain(self, worker_id: str) -> None:
+        begin_anew()  # it outlives the request that asked for it
+        tell(request_id=None, worker_id=worker_id)
         while (worker := self._registry.get(worker_id)) is not None:
             try:
                 if await self._round(worker_id):
                     continue
             except Exception:  # the process edge: a full disk now must not end the drain for good
-                log.exception("the drain of worker %s goes on after a failure", worker_id)
+                log.exception("the drain goes on after a failure")
             done = worker.drain is not None and worker.drain.done
             await asyncio.sleep(DONE_PAUSE_S if done else PAUSE_S)
 
@@ -199,6 +203,7 @@ class Drains:
 
     async def _hand_over(self, record: SessionRecord) -> int | str:
         """How many tokens the session's new worker has computed; or why it did not move."""
+        tell(session_id=record.session.id)
         try:
             target = await self._pins.another(record)
             pieces = await self._planner.held(record)
@@ -212,12 +217,14 @@ class Drains:
                     worker_url=target.url,
                     tokenizer_sha256=record.binding.tokenizer_sha256,
                     timeout_s=self._timeout_s,
+                    worker_id=target.id,
                     cache_salt=record.salt,
                 )
                 async with self._planner.pictures(record, pieces):
                     await self._hosts.warm(warming)
             held = num_tokens(pieces)
             await self._pins.hand_over(record, target, held, REASON)
+            log.info("the session goes to worker %s, which has %d tokens of it", target.id, held)
         except VersionConflict:
             return "a session changed meanwhile"
         except AgentServeError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import time
 import uuid
 from typing import Any
 
@@ -28,12 +29,13 @@ from agentserve.core.errors import (
     UnknownRoute,
 )
 from agentserve.core.leaving import ClientLeft
+from agentserve.core.logs import tell
+from agentserve.router.access import METHODS, log_access
 from agentserve.router.metrics import Metrics
 
 log = logging.getLogger(__name__)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _MAX_LISTED = 20
-_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 
 
 class ErrorBody(BaseModel):
@@ -117,11 +119,14 @@ class Requests:
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope)
+        tell(request_id=request_id)
         scope.setdefault("state", {})["request_id"] = request_id
-        status = 0
+        status = num_bytes = 0
+        begun = time.perf_counter()
 
         async def with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, num_bytes
+            num_bytes += len(message.get("body", b""))
             if message["type"] == "http.response.start":
                 status = message["status"]
                 MutableHeaders(scope=message)["X-Request-Id"] = request_id
@@ -130,14 +135,14 @@ class Requests:
         try:
             await self._app(scope, receive, with_id)
         except (ClientDisconnect, ClientLeft):
-            log.info("request %s: the client went away", request_id)
+            log.info("the client went away")
         except Exception as error:  # the process edge: no request may take the router down
             cause = error.__cause__ if isinstance(error.__cause__, AgentServeError) else error
             if status and isinstance(cause, AgentServeError):
                 # Too late for an error body; the server cuts the connection off instead.
-                log.warning("request %s broke off: %s", request_id, cause)
+                log.warning("the answer broke off: %s", cause)
                 return
-            log.exception("request %s: %s %s failed", request_id, scope["method"], scope["path"])
+            log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
                 return
             unexpected = AgentServeError(
@@ -147,8 +152,9 @@ class Requests:
             await error_response(unexpected, scope)(scope, receive, with_id)
         finally:
             route = getattr(scope.get("route"), "path", "unknown")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
+            method = scope["method"] if scope["method"] in METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
+            log_access(scope, method, route, status, time.perf_counter() - begun, num_bytes)
 
 
 def _request_id(scope: Scope) -> str:

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import httpx
 
-from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
+from agentserve.core import tracing
+from agentserve.core.config import KEEP_CONNECTION_S, LogConfig, RouterConfig
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import (
     AgentServeError,
@@ -53,6 +54,8 @@ class HostSpec:
     blobs: Path
     threads: int
     programs: tuple[Path, ...]
+    log: LogConfig = LogConfig()
+    trace: bool = False
 
 
 HostCommand = Callable[[HostSpec], list[str]]
@@ -69,6 +72,8 @@ def host_command_line(module: str, spec: HostSpec) -> list[str]:
         *(sys.executable, "-m", module),
         *("--socket", str(spec.socket), "--blobs", str(spec.blobs)),
         *("--threads", str(spec.threads)),
+        *spec.log.arguments(),
+        *(["--trace"] if spec.trace else []),
         *("--programs", *(str(path) for path in spec.programs)),
     ]
 
@@ -105,6 +110,8 @@ class HostPool:
                     blobs=blobs,
                     threads=config.host_threads,
                     programs=config.programs,
+                    log=config.log,
+                    trace=config.trace,
                 )
             )
             for number in range(config.hosts)
@@ -172,7 +179,8 @@ class HostPool:
 
     async def warm(self, warming: HostWarming) -> CallUsage:
         """Have a worker compute a prefix; raises like ``turn``."""
-        return CallUsage.model_validate_json(await self._ask("/warmings", warming))
+        with tracing.span("warm", session_id=warming.session_id):
+            return CallUsage.model_validate_json(await self._ask("/warmings", warming))
 
     # plumbing
 
@@ -187,7 +195,7 @@ class HostPool:
                 answer = await client.post(
                     path,
                     content=ask.model_dump_json(),
-                    headers={"content-type": "application/json"},
+                    headers={"content-type": "application/json", **tracing.headers()},
                     timeout=httpx.Timeout(ask.timeout_s + GRACE_S, connect=5.0),
                 )
             except httpx.TimeoutException as error:

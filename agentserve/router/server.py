@@ -16,6 +16,8 @@ from fastapi import FastAPI
 
 from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import InvalidRequest, Unavailable
+from agentserve.core.logs import set_up_logs
+from agentserve.core.tracing import exporting
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
 from agentserve.router.memory import keep_freed_memory, spare_what_is_loaded
@@ -92,7 +94,8 @@ def run_router(
         raise Unavailable(
             f"cannot listen on {host}:{port}: {error.strerror}", hint="choose another --port"
         ) from error
-    with listener:
+    set_up_logs(config.log)
+    with listener, exporting("agentserve-router", config.trace):
         keep_freed_memory()
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener, tls))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentserve import __version__
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import AgentServeError, StorageFailed
 from agentserve.router.admission import Admissions
@@ -27,14 +29,16 @@ from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostCommand, HostPool
 from agentserve.router.identity import Keys
+from agentserve.router.lag import watch_lag
 from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
-from agentserve.router.store import RedisStore, SqliteStore, Store
+from agentserve.router.store import MeasuredStore, RedisStore, SqliteStore, Store
 from agentserve.router.surfaces import Surfaces
+from agentserve.router.tasks import end
 from agentserve.router.turns import Turns
 from agentserve.router.workers import WorkerRegistry
 
@@ -74,7 +78,8 @@ async def running_services(
             hint="choose another --data",
         ) from error
     with _owned(config.data):
-        store = await open_store(config)
+        opened = await open_store(config)
+        store = MeasuredStore(opened, metrics.store_seconds, metrics.store_failures)
         try:
             events = EventLog(store)
             backend = await _open_blobs(config)
@@ -109,12 +114,14 @@ async def running_services(
                 store, sessions.pins, registry, hosts, planner, replica, config.turn_timeout_s
             )
             reaper = Reaper(store, sessions, registry, replica, config.retention_s, blobs)
+            metrics.router.labels(replica.id, __version__).set(1)
             await replica.start()
             await sessions.recover(await replica.alive())
             await registry.start()
             await hosts.start()
             await reaper.start()
             await drains.open()
+            lag = asyncio.create_task(watch_lag(metrics.loop_lag))
             try:
                 yield Services(
                     config=config,
@@ -135,6 +142,7 @@ async def running_services(
                     metrics=metrics,
                 )
             finally:
+                await end([lag])
                 await drains.close()
                 await turns.stop()
                 await reaper.stop()

@@ -7,6 +7,7 @@ failed; other routers leave it alone for as long.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from agentserve.core.errors import AgentServeError, StaleEpoch, TurnInProgress
@@ -23,6 +24,7 @@ from agentserve.router.store import (
     VersionConflict,
 )
 
+log = logging.getLogger(__name__)
 _TOLD = {
     "turn", "epoch", "action", "invalid", "usage", "timings", "move", "regions",
     "live_visual_tokens", "loss", "rebuilt",
@@ -88,7 +90,9 @@ class TurnLog:
 
     async def fail(self, record: SessionRecord, error: BaseException) -> None:
         """Back to idle at the same epoch, unless the session was closed meanwhile."""
-        data = {"epoch": record.session.epoch, **_reason(error)}
+        reason = _reason(error)
+        log.warning("the turn failed: %s: %s", reason["code"], reason["message"])
+        data = {"epoch": record.session.epoch, **reason}
         while True:
             current = await self._store.get(record.session.id)
             if (

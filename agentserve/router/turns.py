@@ -24,6 +24,7 @@ from agentserve.core.errors import (
     WorkerLost,
 )
 from agentserve.core.events import EventType, TurnEventType
+from agentserve.core.logs import tell
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
 from agentserve.router.admission import Admission
@@ -46,6 +47,7 @@ from agentserve.router.store import (
     VersionConflict,
 )
 from agentserve.router.tasks import Tasks, end, to_its_end
+from agentserve.router.telemetry import phase, watched_turn
 from agentserve.router.turn_log import TurnLog, stale
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.patches import ScreenPatch, name_of_sent, open_sent
@@ -252,7 +254,7 @@ class Turns:
             if self._asked.get(session_id) is turn:
                 del self._asked[session_id]
 
-        turn.task = self._tasks.start(self._answer(turn, record, ask))
+        turn.task = self._tasks.start(watched_turn(record, self._answer(turn, record, ask)))
         # so the place is given back also when the task is cancelled before it begins
         turn.task.add_done_callback(over)
         return turn
@@ -272,13 +274,10 @@ class Turns:
             raise turn.ended from None
 
     async def _decode(self, screenshot: bytes | ScreenPatch, record: SessionRecord) -> Screenshot:
-        async with self._decodes:
-            return await asyncio.to_thread(
-                open_sent,
-                screenshot,
-                record.session.space,
-                max_bytes=self._config.max_screenshot_bytes,
-            )
+        space, limit = record.session.space, self._config.max_screenshot_bytes
+        with phase(self._metrics, "decode"):
+            async with self._decodes:
+                return await asyncio.to_thread(open_sent, screenshot, space, max_bytes=limit)
 
     async def _start(
         self, turn: AskedTurn, record: SessionRecord, shot: Screenshot, request_id: str
@@ -319,7 +318,8 @@ class Turns:
         record = record.model_copy(update={"running": running})
         storing: asyncio.Task[list[str]] | None = None
         try:
-            record = await self._start(turn, record, shot, ask.request_id)
+            with phase(self._metrics, "wait"):
+                record = await self._start(turn, record, shot, ask.request_id)
             clock.wait_ms = clock.lap()
             blob = sha256_of(shot.model_image)
             pictures = dict.fromkeys((shot.model_image, shot.data))  # one, when they are the same
@@ -331,10 +331,12 @@ class Turns:
             failed: set[str] = set()
             while True:
                 attempts += 1
-                record, worker = await self._sessions.pins.place(record, frozenset(lost))
-                queued_ms = clock.wait_ms + clock.lap()
-                planned = await self._planner.plan(record, ask, blob, shot, worker)
-                await storing
+                with phase(self._metrics, "plan"):
+                    record, worker = await self._sessions.pins.place(record, frozenset(lost))
+                    tell(worker_id=worker.id)
+                    queued_ms = clock.wait_ms + clock.lap()
+                    planned = await self._planner.plan(record, ask, blob, shot, worker)
+                    await storing
                 plan_ms += clock.lap()
                 turn.check()
                 turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
@@ -342,7 +344,7 @@ class Turns:
                     plan, left = planned.plan, turn.deadline.remaining()
                     asked = host_turn(record, ask, plan, worker, left, self._config.max_turn_tokens)
                     async with self._planner.pictures(record, [*plan.prior, *plan.screen]):
-                        with self._registry.busy(worker.id):
+                        with self._registry.busy(worker.id), phase(self._metrics, "program"):
                             answer = await self._hosts.turn(asked)
                     self._registry.answered(worker.id)
                     break
@@ -362,7 +364,8 @@ class Turns:
                 record, shot, planned.plan, answer, after, worker, timings, attempts
             )
             stored = TurnRecord(result.epoch, turn.key, result, answer.pieces, held)
-            await self._log.complete(record, stored, after)
+            with phase(self._metrics, "store"):
+                await self._log.complete(record, stored, after)
         except BaseException as error:  # cancellation included (release, shutdown)
             await to_its_end(self._undo(record, error, storing))
             raise

@@ -73,6 +73,7 @@ class _Entry:
             sessions=load.sessions,
             held_tokens=load.tokens,
             running_turns=self.running,
+            resting=bool(self.circuit.rests(time.monotonic())),
             drain=self.drain,
         )
 

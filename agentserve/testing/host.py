@@ -32,6 +32,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agentserve.core.blobs import blob_path
+from agentserve.core.config import LogConfig
 from agentserve.core.errors import (
     AgentServeError,
     InvalidRequest,
@@ -43,6 +44,7 @@ from agentserve.core.errors import (
 from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer, HostTurn, HostWarming, ProgramInfo, ProgramList
 from agentserve.core.leaving import ClientLeft, while_client_waits
+from agentserve.core.logs import set_up_logs
 from agentserve.core.plans import Piece, Plan, TextPiece, VisualItem, next_position
 from agentserve.core.sessions import CallUsage
 
@@ -56,7 +58,9 @@ def scripted_host(spec: Any) -> list[str]:
     return [
         *(sys.executable, "-m", "agentserve.testing.host"),
         *("--socket", str(spec.socket), "--blobs", str(spec.blobs)),
-        *("--threads", str(spec.threads), "--programs", *(str(path) for path in spec.programs)),
+        *("--threads", str(spec.threads), *spec.log.arguments()),
+        *(["--trace"] if spec.trace else []),
+        *("--programs", *(str(path) for path in spec.programs)),
     ]
 
 
@@ -236,7 +240,11 @@ def main() -> None:
     parser.add_argument("--blobs", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--programs", nargs="*", type=Path, default=[])
+    parser.add_argument("--trace", action="store_true", help="it has no spans of its own")
+    parser.add_argument("--log-format", default=LogConfig.format)
+    parser.add_argument("--log-level", default=LogConfig.level)
     arguments = parser.parse_args()
+    set_up_logs(LogConfig(arguments.log_format, arguments.log_level))
     asyncio.run(_serve(arguments.socket, arguments.blobs))
 
 

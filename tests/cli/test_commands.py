@@ -45,6 +45,8 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         (["run", "--scenario", "admin/sign-in"], ERROR, "agentserve demo --keep-alive"),
         (["serve", "--worker", "127.0.0.1:1"], ERROR, "http://HOST:PORT"),
         (["serve", "--worker", "http://127.0.0.1:1", "--programs", "/nope"], ERROR, "/nope"),
+        (["serve", "--worker", "http://127.0.0.1:1", "--log-format", "xml"], ERROR, "json"),
+        (["serve", "--worker", "http://127.0.0.1:1", "--log-level", "all"], ERROR, "warning"),
         (["demo", "--keep-alive", "--router", "http://127.0.0.1:1"], ERROR, "--keep-alive"),
         (["cost", "./nope"], ERROR, "config.json"),
         (["cost", "--settings", "fastvee"], ERROR, "fastvee"),

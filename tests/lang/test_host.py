@@ -79,7 +79,7 @@ def test_a_host_serves_turns_and_can_be_killed_at_any_time(
     write_program(ACT)
     process = start()
     assert stat.S_IMODE((folder / "s").stat().st_mode) == 0o600
-    turn = make_turn("probe", scripted.url).model_dump_json()
+    turn = make_turn("probe", scripted.url, worker_id="w-1").model_dump_json()
     with client(folder) as http:
         listing = ProgramList.model_validate(http.get("/programs").json())
         before = HostAnswer.model_validate(http.post("/turns", content=turn).json())
@@ -94,7 +94,9 @@ def test_a_host_serves_turns_and_can_be_killed_at_any_time(
 
     log = (folder / "log").read_text()
     assert log.count("agentserve.program") == 2
-    assert "printed Press OK" in log
+    printed = next(line for line in log.splitlines() if line.endswith("printed Press OK"))
+    about = ("session_id=s_test", "request_id=r_test", "turn=0", "worker_id=w-1")
+    assert all(field in printed for field in about)
 
 
 def test_a_host_stops_when_asked(write_program, start) -> None:

@@ -51,5 +51,8 @@ if __name__ == "__main__":
     parser.add_argument("--blobs", type=Path, required=True)
     parser.add_argument("--threads")
     parser.add_argument("--programs", nargs="*")
+    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--log-format")
+    parser.add_argument("--log-level")
     arguments = parser.parse_args()
     asyncio.run(serve(arguments.socket, arguments.blobs))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import httpx
 import pytest
 
-from agentserve.core.config import RouterConfig
+from agentserve.core.config import LogConfig, RouterConfig
 from agentserve.core.errors import HostLost, UnknownProgram
 from agentserve.router.hosts import HostPool, HostSpec, host_command_line, program_host
 from agentserve.router.metrics import Metrics
@@ -21,9 +22,12 @@ def test_the_command_line_is_the_contracts(tmp_path):
     assert program_host(spec)[1:] == [
         "-m", "agentserve.lang.host", "--socket", str(tmp_path / "s"),
         "--blobs", str(tmp_path / "b"), "--threads", "4",
+        "--log-format", "text", "--log-level", "info",
         "--programs", str(tmp_path / "p1"), str(tmp_path / "p2.py"),
     ]  # fmt: skip
-    assert scripted_host(spec) == host_command_line("agentserve.testing.host", spec)
+    for each in (spec, replace(spec, trace=True, log=LogConfig("json", "debug"))):
+        assert scripted_host(each) == host_command_line("agentserve.testing.host", each)
+    assert "--trace" in program_host(replace(spec, trace=True))
 
 
 async def test_stopping_ends_the_processes_and_their_sockets(tmp_path):

@@ -11,7 +11,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.events import EventPage
 from agentserve.router.api.deps import Cursor, OwnSession, Parts, documented
-from agentserve.router.events import EventLog
+from agentserve.router.services import Services
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/events", tags=["events"])
 
@@ -51,11 +51,12 @@ async def list_events(
         if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19):
             raise InvalidRequest("Last-Event-ID is not the seq of an event")
         after = int(last_event_id)
-    return EventSourceResponse(_stream(parts.events, session_id, after))
+    return EventSourceResponse(_stream(parts, session_id, after))
 
 
-async def _stream(log: EventLog, session_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
-    async for event in log.follow(session_id, after):
-        yield ServerSentEvent(
-            id=str(event.seq), event=event.type.value, data=event.model_dump_json()
-        )
+async def _stream(parts: Services, session_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
+    with parts.metrics.followers.track_inprogress():
+        async for event in parts.events.follow(session_id, after):
+            yield ServerSentEvent(
+                id=str(event.seq), event=event.type.value, data=event.model_dump_json()
+            )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from agentserve import __version__
+from agentserve.core.errors import StorageFailed
 from agentserve.core.sessions import Health
 from agentserve.core.workers import WorkerState
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.services import Services
 
 router = APIRouter(tags=["operations"])
+STORE_PATIENCE_S = 2.0
+"""Who reads metrics gives up sooner than a store that hangs."""
 
 
 @router.get("/health", responses=documented())
@@ -41,10 +46,15 @@ async def ready(parts: Parts, response: Response) -> Health:
     | {200: {"description": "Prometheus text format.", "content": {"text/plain": {}}}},
 )
 async def metrics(parts: Parts) -> Response:
-    """Counters and gauges for Prometheus; names in `agentserve.router.metrics`."""
-    counts, workers = await parts.store.counts(), parts.registry.snapshot({})
+    """Counters and gauges for Prometheus; names in `agentserve.router.metrics`. While the store
+    fails, what it would have to tell is left out."""
+    try:
+        async with asyncio.timeout(STORE_PATIENCE_S):
+            sessions, loads = await parts.store.counts(), await parts.store.pin_loads()
+    except (StorageFailed, TimeoutError):
+        sessions, loads = None, {}
     classes = (parts.admission.turns, parts.admission.requests)
-    text = parts.metrics.render(counts, workers, classes)
+    text = parts.metrics.render(sessions, parts.registry.snapshot(loads), classes)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 

@@ -24,15 +24,18 @@ from fastapi.routing import APIRoute
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from agentserve.core import tracing
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import NoWorker, TurnTimeout, WorkerLost
 from agentserve.core.leaving import while_client_waits
+from agentserve.core.logs import tell
 from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
 from agentserve.router.api.deps import Parts, TimeoutS, admin_only, documented, timeout_of
 from agentserve.router.forwarding import Forwarded
 from agentserve.router.identity import without_key
 from agentserve.router.naming import session_name
+from agentserve.router.passage import Passage
 from agentserve.router.salting import salted
 from agentserve.router.services import Services
 from agentserve.router.workers import WorkerRegistry
@@ -79,7 +82,24 @@ async def forward(
     tenant: str = request.state.tenant
     deadline = None if timeout_s is None else Deadline(timeout_s, "request")
     body = await request.body()
+    passage = Passage(parts.metrics)
+    try:
+        return await _forward(parts, tenant, request, body, deadline, passage)
+    except BaseException as error:  # leaving and cancellation included
+        passage.end(error)
+        raise
+
+
+async def _forward(
+    parts: Services,
+    tenant: str,
+    request: Request,
+    body: bytes,
+    deadline: Deadline | None,
+    passage: Passage,
+) -> Response:
     name = session_name(request.headers, body)
+    tell(session_id=name)
     async with AsyncExitStack() as place:
         if request.method == "POST":
             patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
@@ -89,14 +109,14 @@ async def forward(
         worker = await parts.passing.choose(tenant, name, body)
         sent = salted(body, cache_salt(tenant)) if request.method == "POST" else body
         try:
-            response = await _send(parts, worker, request, sent, deadline)
+            response = await _send(parts, worker, request, sent, deadline, passage)
         except WorkerLost as error:
             await parts.registry.check(worker.id)
             try:
                 other = await parts.passing.choose(tenant, name, body, frozenset({worker.id}))
             except NoWorker:
                 raise error from None
-            response = await _send(parts, other, request, sent, deadline)
+            response = await _send(parts, other, request, sent, deadline, passage)
         response.place = place.pop_all()
         return response
 
@@ -115,10 +135,16 @@ class _Route(APIRoute):
 
 
 async def _send(
-    parts: Services, worker: Worker, request: Request, body: bytes, deadline: Deadline | None
+    parts: Services,
+    worker: Worker,
+    request: Request,
+    body: bytes,
+    deadline: Deadline | None,
+    passage: Passage,
 ) -> _Relayed:
     """The worker's response, begun: its first bytes have arrived. Raises WorkerLost, TurnTimeout,
     ClientLeft before."""
+    tell(worker_id=worker.id)
     query = request.scope["query_string"].decode("latin-1")
     target = request.scope["path"] + (f"?{query}" if query else "")
     headers = [
@@ -128,6 +154,8 @@ async def _send(
     ]
     if request.state.caller.key_id:
         headers = without_key(headers)
+    if "traceparent" not in request.headers:  # a client's own goes on as it is
+        headers += [(name.encode(), value.encode()) for name, value in tracing.headers().items()]
     headers.append((b"host", urlsplit(worker.url).netloc.encode()))
     headers.append((b"content-length", str(len(body)).encode()))
     async with AsyncExitStack() as stack:
@@ -136,10 +164,11 @@ async def _send(
         # The stack is ours: however the wait ends, the worker's response is closed.
         begun = _begun(stack, forwarded, parts.registry, worker, deadline)
         answer, first, chunks = await while_client_waits(request.receive, begun)
+        passage.begun(answer.status_code)
         body_parts = _chained(first, chunks)
         if _streams_events(answer):
-            body_parts = _whole_events(body_parts, parts.registry, worker, request)
-        response = _Relayed(body_parts, status_code=answer.status_code)
+            body_parts = _whole_events(body_parts, parts.registry, worker, request, passage)
+        response = _Relayed(passage.all_of(body_parts), status_code=answer.status_code)
         response.raw_headers = [
             *(
                 (name.lower(), value)
@@ -151,6 +180,7 @@ async def _send(
         if answer.headers.get("content-length") == str(len(first)):
             response.whole = first
         response.held = stack.pop_all()
+        response.passage = passage
         return response
 
 
@@ -197,18 +227,27 @@ class _Relayed(StreamingResponse):
 
     held: AsyncExitStack
     place: AsyncExitStack
-
+    passage: Passage
     whole: bytes | None = None
     """The body when it is all there already: then nobody need watch whether the client leaves."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.place, self.held:
-            if self.whole is None:
-                await super().__call__(scope, receive, send)
-                return
-            start = {"status": self.status_code, "headers": self.raw_headers}
-            await send({"type": "http.response.start", **start})
-            await send({"type": "http.response.body", "body": self.whole})
+            try:
+                await self._relay(scope, receive, send)
+            except BaseException as error:  # cancellation included
+                self.passage.end(error)
+                raise
+            self.passage.end()
+
+    async def _relay(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.whole is None:
+            await super().__call__(scope, receive, send)
+            return
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.whole})
+        self.passage.sent()
 
 
 async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -224,7 +263,11 @@ def _streams_events(answer: Forwarded) -> bool:
 
 
 async def _whole_events(
-    chunks: AsyncIterator[bytes], registry: WorkerRegistry, worker: Worker, request: Request
+    chunks: AsyncIterator[bytes],
+    registry: WorkerRegistry,
+    worker: Worker,
+    request: Request,
+    passage: Passage,
 ) -> AsyncIterator[bytes]:
     """The same bytes, cut between events, so that one of ours can follow when the worker dies."""
     rest = b""
@@ -235,7 +278,8 @@ async def _whole_events(
                 yield rest[:end]
                 rest = rest[end:]
     except (WorkerLost, TurnTimeout) as error:
-        log.warning("a stream of worker %s broke off: %s", worker.id, error)
+        log.warning("a stream of events broke off: %s", error)
+        passage.broke_off(error)
         await registry.check(worker.id)
         body = error.body(
             session_id=request.headers.get("x-session-id"), request_id=request.state.request_id

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Response
 
 from agentserve.core.bulk import BulkRelease, BulkReleased
+from agentserve.core.logs import tell
 from agentserve.core.sessions import (
     Session,
     SessionCreate,
@@ -42,6 +43,7 @@ async def create_session(
 ) -> Session:
     """Create a session of a registered program and pin it to a worker."""
     session = await parts.sessions.create(create, tenant)
+    tell(session_id=session.id, worker_id=session.pin.worker_id if session.pin else None)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 

@@ -11,6 +11,7 @@ from starlette.datastructures import UploadFile
 
 from agentserve.core.errors import BadScreenshot, InvalidRequest
 from agentserve.core.leaving import while_client_waits
+from agentserve.core.logs import tell
 from agentserve.core.pruning import Compression
 from agentserve.core.screenshots import ScreenshotRef
 from agentserve.core.sessions import Outcome, TurnPage, TurnRequest, TurnResult
@@ -122,7 +123,9 @@ async def run_turn(
         goes_on=on_disconnect == "continue",
     )
     if not streams or epoch is None:
-        return await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
+        result = await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
+        tell(turn=result.turn, worker_id=result.worker.id)
+        return result
     told = parts.turns.follow(session_id, ask)
     seen = seen if epoch == seen_epoch else 0  # of an earlier turn: nothing of this one
     return await TurnStream(request, session_id, epoch, told, seen).response()

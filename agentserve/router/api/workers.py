@@ -19,7 +19,7 @@ from agentserve.core.workers import (
     for_users,
 )
 from agentserve.router.api.deps import CallerOf, Parts, admin_only, documented
-from agentserve.router.draining import Drains
+from agentserve.router.services import Services
 from agentserve.router.workers import worker_id as worker_id_of
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
@@ -127,9 +127,10 @@ async def drain_progress(worker_id: str, request: Request, parts: Parts) -> Resp
     worker = parts.drains.known(worker_id)
     if "text/event-stream" not in request.headers.get("accept", ""):
         return worker.drain
-    return EventSourceResponse(_stream(parts.drains, worker_id))
+    return EventSourceResponse(_stream(parts, worker_id))
 
 
-async def _stream(drains: Drains, worker_id: str) -> AsyncIterator[ServerSentEvent]:
-    async for drain in drains.follow(worker_id):
-        yield ServerSentEvent(event="drain", data=drain.model_dump_json())
+async def _stream(parts: Services, worker_id: str) -> AsyncIterator[ServerSentEvent]:
+    with parts.metrics.followers.track_inprogress():
+        async for drain in parts.drains.follow(worker_id):
+            yield ServerSentEvent(event="drain", data=drain.model_dump_json())

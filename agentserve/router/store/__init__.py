@@ -16,6 +16,7 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.ledger import BlobLeaving, BlobLedger, BlobName, Claim
+from agentserve.router.store.measured import MeasuredStore
 from agentserve.router.store.redis import RedisStore
 from agentserve.router.store.sqlite import SqliteStore
 
@@ -28,6 +29,7 @@ __all__ = [
     "Claim",
     "EventDraft",
     "HeldRecord",
+    "MeasuredStore",
     "ModelBinding",
     "PassPin",
     "PinLoad",
