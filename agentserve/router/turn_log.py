@@ -145,3 +145,13 @@ def stale(record: SessionRecord, epoch: int) -> StaleEpoch:
         hint="take a new screenshot and send it with the current epoch",
         details={"epoch": current},
     )
+
+
+def beginning(record: SessionRecord, screenshot: str, request_id: str) -> dict[str, str | int]:
+    """Of a turn, in the event that it begins with."""
+    return {
+        "epoch": record.session.epoch,
+        "turn": record.session.turns,
+        "screenshot": screenshot,
+        "request_id": request_id,
+    }

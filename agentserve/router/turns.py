@@ -48,7 +48,7 @@ from agentserve.router.store import (
 )
 from agentserve.router.tasks import Tasks, end, to_its_end
 from agentserve.router.telemetry import phase, watched_turn
-from agentserve.router.turn_log import TurnLog, stale
+from agentserve.router.turn_log import TurnLog, beginning, stale
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.patches import ScreenPatch, name_of_sent, open_sent
 from agentserve.vision.screenshots import Screenshot
@@ -284,12 +284,7 @@ class Turns:
     ) -> SessionRecord:
         """The record once the turn has its place, and the store knows. Raises TurnTimeout,
         Overloaded."""
-        data = {
-            "epoch": record.session.epoch,
-            "turn": record.session.turns,
-            "screenshot": shot.sha256,
-            "request_id": request_id,
-        }
+        data = beginning(record, shot.sha256, request_id)
         started = EventDraft(EventType.TURN_STARTED, data)
         waits = not turn.place.runs
         first = EventDraft(EventType.TURN_QUEUED, data) if waits else started
