@@ -35,10 +35,14 @@ class EventLog:
         await self._store.create(record, events, parent)
 
     async def update(
-        self, record: SessionRecord, *events: EventDraft, turn: TurnRecord | None = None
+        self,
+        record: SessionRecord,
+        *events: EventDraft,
+        turn: TurnRecord | None = None,
+        synced: bool = True,
     ) -> SessionRecord:
         """Store.update, then wake the session's followers. Raises VersionConflict."""
-        updated = await self._store.update(record, events, turn)
+        updated = await self._store.update(record, events, turn, synced=synced)
         self.wake(record.session.id)
         return updated
 

@@ -43,7 +43,9 @@ class TurnLog:
     async def begin(self, record: SessionRecord, event: EventDraft) -> SessionRecord:
         """The turn ``record.running`` waits or runs. Raises VersionConflict."""
         return await self._events.update(
-            record.with_session(status=SessionStatus.RUNNING, last_active_at=now()), event
+            record.with_session(status=SessionStatus.RUNNING, last_active_at=now()),
+            event,
+            synced=False,  # a power cut ends the turn as well
         )
 
     async def tell(self, record: SessionRecord, event: EventDraft) -> SessionRecord:
@@ -51,7 +53,7 @@ class TurnLog:
         TurnInProgress when it does not."""
         while True:
             try:
-                return await self._events.update(record, event)
+                return await self._events.update(record, event, synced=False)
             except VersionConflict:
                 record = await self._still_ours(record)
 

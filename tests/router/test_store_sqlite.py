@@ -12,7 +12,7 @@ from agentserve.router.store import SqliteStore
 from agentserve.router.store.migrations import MIGRATIONS
 from agentserve.vision.layouts import LayoutLearner
 
-from .records import record
+from .records import STARTED, record, turn
 
 
 async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
@@ -84,3 +84,17 @@ async def test_there_are_no_changes_by_others(tmp_path):
     await store.create(record(), [])
     assert [session_id async for session_id in store.changes()] == []
     await store.close()
+
+
+async def test_what_is_acknowledged_is_synced_and_what_comes_before_need_not_be(tmp_path):
+    store = await SqliteStore.open(tmp_path / "sessions.sqlite")
+    asked: list[str] = []
+    try:
+        await store._writer.set_trace_callback(asked.append)
+        await store.create(record(), [])
+        begun = await store.update(record(), [STARTED], synced=False)
+        await store.update(begun, [STARTED], turn(0))
+    finally:
+        await store.close()
+    pragmas = [words for words in asked if "synchronous" in words]
+    assert [words.rpartition(" ")[2].rstrip(";") for words in pragmas] == ["FULL", "NORMAL", "FULL"]

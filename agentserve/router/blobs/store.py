@@ -64,11 +64,12 @@ class BlobStore:
         raise _unknown(sha256)
 
     async def put(self, tenant: str, *blobs: bytes) -> list[str]:
-        """Store bytes and return their SHA-256. Raises QuotaExceeded when not all have room; then
-        none was stored."""
+        """Store bytes of a turn, whose answer is acknowledged by a synced write behind it. Returns
+        their SHA-256. Raises QuotaExceeded when not all have room; then none was stored."""
         names = await asyncio.to_thread(lambda: [sha256_of(data) for data in blobs])
         named = dict(zip(names, blobs, strict=True))
-        await self._book(tenant, {sha256: len(data) for sha256, data in named.items()})
+        sizes = {sha256: len(data) for sha256, data in named.items()}
+        await self._book(tenant, sizes, synced=False)
         await asyncio.gather(
             *(self._backend.put(tenant, sha256, data) for sha256, data in named.items())
         )
@@ -91,7 +92,7 @@ class BlobStore:
                     f"not {sha256}",
                     hint="send the blob to the path of its own hash",
                 )
-            await self._book(tenant, {sha256: size})
+            await self._book(tenant, {sha256: size}, synced=True)
             await self._backend.keep(file, tenant, sha256)
         return size
 
@@ -130,20 +131,20 @@ class BlobStore:
         await self._ledger.drop(leaving)
         return len(leaving) >= REMOVED_AT_ONCE
 
-    async def _book(self, tenant: str, sizes: Mapping[str, int]) -> None:
+    async def _book(self, tenant: str, sizes: Mapping[str, int], *, synced: bool) -> None:
         """Booked blobs stay so when their bytes cannot be written: another router may be writing
         the same ones. They expire like all others."""
         at = time.monotonic()
         known = self._known(tenant, sizes, at)
         rest = [item for item in sizes.items() if item[0] not in known]
         for start in range(0, len(rest), AT_ONCE):
-            await self._claim(tenant, dict(rest[start : start + AT_ONCE]), at)
+            await self._claim(tenant, dict(rest[start : start + AT_ONCE]), at, synced)
 
-    async def _claim(self, tenant: str, sizes: Mapping[str, int], at: float) -> None:
+    async def _claim(self, tenant: str, sizes: Mapping[str, int], at: float, synced: bool) -> None:
         until = time.monotonic() + LEAVING_PATIENCE_S
         while True:
             try:
-                claim = await self._ledger.claim(tenant, sizes, self._quota)
+                claim = await self._ledger.claim(tenant, sizes, self._quota, synced=synced)
                 break
             except BlobLeaving:
                 if time.monotonic() > until:

@@ -185,9 +185,13 @@ class Store(Protocol):
         record: SessionRecord,
         events: Sequence[EventDraft] = (),
         turn: TurnRecord | None = None,
+        *,
+        synced: bool = True,
     ) -> SessionRecord:
-        """Write the record and return it with its new version. Raises VersionConflict when the
-        stored version is not ``record.version``, or the session is gone."""
+        """Write the record and return it with its new version. Without ``synced`` a store on this
+        machine may lose it to a power cut, unless something was written behind it with: for what
+        nobody is told of before. Raises VersionConflict when the stored version is not
+        ``record.version``, or the session is gone."""
         ...
 
     async def delete(self, session_id: str) -> None:

@@ -36,9 +36,13 @@ class Claim(NamedTuple):
 class BlobLedger(Protocol):
     """Times are by the store's clock: a router whose own is wrong removes nobody's blobs."""
 
-    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
+    async def claim(
+        self, tenant: str, sizes: Mapping[Sha256, int], quota: int, *, synced: bool = True
+    ) -> Claim:
         """Book blobs, which are used now. Nothing is booked when the tenant would then have more
-        than ``quota`` bytes (0: any number is fine), unless it has all of them already.
+        than ``quota`` bytes (0: any number is fine), unless it has all of them already. ``synced``
+        as in Store.update: after a power cut, bytes of what was not acknowledged may be left that
+        nobody counts.
 
         Raises BlobLeaving.
         """

@@ -101,7 +101,10 @@ class RedisStore:
         record: SessionRecord,
         events: Sequence[EventDraft] = (),
         turn: TurnRecord | None = None,
+        *,
+        synced: bool = True,
     ) -> SessionRecord:
+        """``synced``: what Redis syncs is its own setting."""
         write = self._write(record, events) | {"version": str(record.version)}
         if turn is not None:
             write["turn"] = _turn(turn)

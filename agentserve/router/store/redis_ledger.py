@@ -19,7 +19,9 @@ class RedisLedger:
         self._link = link
         self._scripts = scripts
 
-    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
+    async def claim(
+        self, tenant: str, sizes: Mapping[Sha256, int], quota: int, *, synced: bool = True
+    ) -> Claim:
         named = [part for item in sizes.items() for part in item]
         async with self._link.reaching():
             answer = await self._scripts.run("claim_blobs", tenant, quota, *named)

@@ -1,8 +1,8 @@
 """The store in one SQLite file.
 
 Two connections, each with its own thread: one writes, under a lock, one reads (WAL keeps them out
-of each other's way). ``synchronous=FULL`` syncs every commit, so that what was acknowledged
-outlives a power cut as well.
+of each other's way). ``synchronous=FULL`` syncs a commit, so that what was acknowledged outlives a
+power cut as well.
 """
 
 from __future__ import annotations
@@ -117,9 +117,11 @@ class SqliteStore(SqliteNotes):
         record: SessionRecord,
         events: Sequence[EventDraft] = (),
         turn: TurnRecord | None = None,
+        *,
+        synced: bool = True,
     ) -> SessionRecord:
         session = record.session
-        async with self._transaction() as db:
+        async with self._transaction(synced=synced) as db:
             rows = await db.execute_fetchall(
                 "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
                 " worker_id = ?, boot_id = ?, held_tokens = ?, last_seq = last_seq + ?,"
@@ -299,12 +301,12 @@ class SqliteStore(SqliteNotes):
     # plumbing
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+    async def _transaction(self, *, synced: bool = True) -> AsyncIterator[aiosqlite.Connection]:
         async with self._writing:
             try:
                 try:
                     # a call that is cancelled is done all the same, by its thread: BEGIN included
-                    await self._writer.execute("BEGIN IMMEDIATE")
+                    await self._writer.executescript(_BEGIN[synced])
                     yield self._writer
                     await self._writer.commit()
                 except BaseException:  # cancellation included: the next one begins afresh
@@ -315,6 +317,13 @@ class SqliteStore(SqliteNotes):
 
     async def _rows(self, sql: str, *values: object) -> list:
         return list(await self._reader.execute_fetchall(sql, values))
+
+
+_BEGIN = {
+    True: "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+    # a later commit with FULL syncs this one, too: the log is one file
+    False: "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
+}
 
 
 def _try(path: Path) -> None:

@@ -12,7 +12,7 @@ from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.plans import Sha256
 from agentserve.router.store.ledger import BlobLeaving, BlobName, Claim
 
-Transaction = Callable[[], AbstractAsyncContextManager[aiosqlite.Connection]]
+Transaction = Callable[..., AbstractAsyncContextManager[aiosqlite.Connection]]
 Rows = Callable[..., Awaitable[list]]
 
 
@@ -23,8 +23,10 @@ class SqliteLedger:
         self._transaction = transaction
         self._rows = rows
 
-    async def claim(self, tenant: str, sizes: Mapping[Sha256, int], quota: int) -> Claim:
-        async with self._transaction() as db:
+    async def claim(
+        self, tenant: str, sizes: Mapping[Sha256, int], quota: int, *, synced: bool = True
+    ) -> Claim:
+        async with self._transaction(synced=synced) as db:
             rows = await db.execute_fetchall(
                 "SELECT sha256, leaving_at FROM blobs"
                 f" WHERE tenant = ? AND sha256 IN ({_marks(sizes)})",

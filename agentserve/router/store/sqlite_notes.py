@@ -22,7 +22,9 @@ class SqliteNotes(Protocol):
     _pass_pins: dict[str, PassPin]
     """Of the table, those used lately: no other process writes them."""
 
-    def _transaction(self) -> AbstractAsyncContextManager[aiosqlite.Connection]: ...
+    def _transaction(
+        self, *, synced: bool = True
+    ) -> AbstractAsyncContextManager[aiosqlite.Connection]: ...
 
     async def _rows(self, sql: str, *values: object) -> list: ...
 
