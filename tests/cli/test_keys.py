@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from cli.test_commands import ERROR, USAGE, run
+from router.rig import eventually, running_rig
 
 from agentserve.client import RouterClient
 from agentserve.core.errors import Unauthorized
-
-from ..router.rig import eventually, running_rig
-from .test_commands import ERROR, USAGE, run
 
 
 @pytest.fixture
