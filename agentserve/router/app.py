@@ -15,7 +15,7 @@ from agentserve.core.sessions import TurnRequest
 from agentserve.router.api import ROUTERS
 from agentserve.router.errors import Requests, add_error_handlers
 from agentserve.router.hosts import HostCommand, program_host
-from agentserve.router.identity import Identity
+from agentserve.router.identity import OPEN_PATHS, SCHEMES, Identity
 from agentserve.router.limits import BodyLimit
 from agentserve.router.metrics import Metrics
 from agentserve.router.services import running_services
@@ -52,6 +52,7 @@ def create_app(config: RouterConfig, *, host_command: HostCommand = program_host
         redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
     )
+    app.needs_key = config.auth == "keys"
     add_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
     app.add_middleware(Identity, needed=config.auth == "keys")
@@ -63,8 +64,11 @@ def create_app(config: RouterConfig, *, host_command: HostCommand = program_host
 
 
 class _App(FastAPI):
+    needs_key = False
+
     def openapi(self) -> dict[str, Any]:
-        """The document, with the model of the one body that a route reads by itself."""
+        """The document, with the model of the one body that a route reads by itself, and how keys
+        are sent."""
         if self.openapi_schema is None:
             self.openapi_schema = get_openapi(
                 title=self.title,
@@ -76,4 +80,10 @@ class _App(FastAPI):
             models = self.openapi_schema["components"]["schemas"]
             models.update(turn.pop("$defs"))
             models["TurnRequest"] = turn
+            self.openapi_schema["components"]["securitySchemes"] = SCHEMES
+            if self.needs_key:
+                self.openapi_schema["security"] = [{name: []} for name in SCHEMES]
+                for path in OPEN_PATHS & self.openapi_schema["paths"].keys():
+                    for operation in self.openapi_schema["paths"][path].values():
+                        operation["security"] = []
         return self.openapi_schema

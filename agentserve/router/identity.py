@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentserve.core.errors import AgentServeError, Unauthorized
+from agentserve.core.logs import tell
 from agentserve.core.tenants import ApiKey, Caller, KeyLimits, key_id_of
 from agentserve.router.errors import error_response
 from agentserve.router.store import Store
@@ -21,6 +22,11 @@ FRESH_S = 2.0
 """How long a key that was read is taken as it was: one that is revoked works so much longer."""
 REMEMBERED = 4096
 KEY_HEADER = b"x-api-key"
+SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer"},
+    "key beside the worker's": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+}
+"""As OpenAPI has it."""
 _NO_LIMITS = KeyLimits()
 OPEN_PATHS = frozenset(("/health", "/ready", "/metrics", "/docs", "/redoc", "/openapi.json"))
 """What needs no key: probes, scrapers, and the API's description."""
@@ -88,6 +94,8 @@ class Identity:
                 response.headers["connection"] = "close"
                 await response(scope, receive, send)
                 return
+        if caller.key_id:
+            tell(tenant=caller.tenant, key=caller.key_id)
         scope["state"]["caller"] = caller
         scope["state"]["tenant"] = caller.tenant
         await self._app(scope, receive, send)

@@ -101,6 +101,18 @@ def test_examples_validate():
     assert checked == {"SessionCreate", "Session", "TurnRequest", "TurnResult", "ErrorBody"}
 
 
+def test_it_says_how_keys_are_sent():
+    assert "security" not in DOCUMENT, "none is needed"
+    needed = create_app(RouterConfig(auth="keys")).openapi()
+    assert {name for one in needed["security"] for name in one} == set(
+        needed["components"]["securitySchemes"]
+    )
+    open_ones = [
+        path for path, of in needed["paths"].items() if of.get("get", {}).get("security") == []
+    ]
+    assert sorted(open_ones) == ["/health", "/metrics", "/ready"]
+
+
 def test_no_reference_dangles():
     for ref in refs(DOCUMENT):
         assert ref.removeprefix("#/components/schemas/") in DOCUMENT["components"]["schemas"]
