@@ -67,7 +67,9 @@ def set_up_logs(config: LogConfig, stream: TextIO | None = None) -> None:
     root.handlers = [handler]
     root.setLevel(max(level, logging.WARNING))
     for name in _OURS:
-        logging.getLogger(name).setLevel(level)
+        ours = logging.getLogger(name)
+        ours.setLevel(level)
+        ours.handlers, ours.propagate = [], True  # uvicorn's own set-up may have been here
     logging.captureWarnings(True)
 
 

@@ -113,10 +113,10 @@ def test_secrets_are_left_out(logged, form: str, text: str):
 @pytest.mark.parametrize("text", ["m", "://", "Bearer ", "?key=", "://a "])
 def test_a_hostile_length_is_cut_at_once(logged, text: str):
     stream = logged()
-    begun = time.process_time()
+    begun = time.thread_time()
     log.info("%s", text * 10**6, extra=fields(route=text * 10**6))
     assert len(stream.getvalue()) < 20_000
-    assert time.process_time() - begun < 2  # of a search that is quadratic: minutes
+    assert time.thread_time() - begun < 10  # of a search that is quadratic: minutes
 
 
 def test_a_secret_that_is_cut_through_is_left_out(logged):
@@ -139,6 +139,7 @@ def test_text_and_values_that_are_no_words(logged):
 
 
 def test_levels(logged):
+    logging.getLogger("uvicorn").propagate = False  # as uvicorn's own set-up leaves it
     stream = logged(level="debug")
     log.debug("ours")
     # headers, queries, statements: whatever the level, libraries' details are not told

@@ -128,9 +128,9 @@ def test_a_misfit_ends_the_process_with_one_line(outcomes: dict[str, Outcome], c
 
 
 def test_names_are_compared_without_annotations():
-    compat.check_names([Name("agentserve.core.blobs.blob_path", "(root, sha256)")])
+    compat.check_names([Name("agentserve.core.blobs.blob_path", "(root, tenant, sha256)")])
     with pytest.raises(
-        EngineMismatch, match=r"takes \(root, sha256\), the plugin expects \(root\)"
+        EngineMismatch, match=r"takes \(root, tenant, sha256\), the plugin expects \(root\)"
     ):
         compat.check_names([Name("agentserve.core.blobs.blob_path", "(root)")])
 
