@@ -21,6 +21,8 @@ from agentserve.router.store import Store
 FRESH_S = 2.0
 """How long a key that was read is taken as it was: one that is revoked works so much longer."""
 REMEMBERED = 4096
+PASSED_OVER = 64 * 1024
+"""Longest body, in bytes, that is read of somebody without a key."""
 KEY_HEADER = b"x-api-key"
 SCHEMES = {
     "key": {"type": "http", "scheme": "bearer"},
@@ -90,8 +92,9 @@ class Identity:
                 response = error_response(error, scope)
                 if isinstance(error, Unauthorized):
                     response.headers["www-authenticate"] = "Bearer"
-                # a body was not read: the connection cannot be used again
-                response.headers["connection"] = "close"
+                if not await _passed_over(scope, receive):
+                    # the connection cannot be used again
+                    response.headers["connection"] = "close"
                 await response(scope, receive, send)
                 return
         if caller.key_id:
@@ -99,6 +102,18 @@ class Identity:
         scope["state"]["caller"] = caller
         scope["state"]["tenant"] = caller.tenant
         await self._app(scope, receive, send)
+
+
+async def _passed_over(scope: Scope, receive: Receive) -> bool:
+    """Whether the request's body, unless it is long, has been read and forgotten: a connection that
+    is closed with some of it unread is reset, and its client may not see the answer."""
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    if b"transfer-encoding" in headers or not length.isdigit() or int(length) > PASSED_OVER:
+        return False
+    while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+        pass
+    return True
 
 
 def without_key(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

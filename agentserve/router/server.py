@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from agentserve.core.config import ROUTER_PORT, RouterConfig
 from agentserve.core.errors import InvalidRequest, Unavailable
+from agentserve.core.http_server import LimitedHttp
 from agentserve.core.logs import set_up_logs
 from agentserve.core.tracing import exporting
 from agentserve.router.app import create_app
@@ -105,6 +106,7 @@ async def _serve(app: FastAPI, listener: socket.socket, tls: Tls | None) -> None
     server = _Server(
         uvicorn.Config(
             app,
+            http=LimitedHttp,
             # entered here, not by uvicorn: what it raises is the caller's to see
             lifespan="off",
             access_log=False,

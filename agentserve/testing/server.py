@@ -10,6 +10,8 @@ from typing import Any, Literal, Self
 
 import uvicorn
 
+from agentserve.core.http_server import LimitedHttp
+
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
@@ -41,6 +43,7 @@ class LoopbackServer:
         self._server = _Server(
             uvicorn.Config(
                 self._app,
+                http=LimitedHttp,
                 lifespan=self._lifespan,
                 log_config=None,
                 access_log=False,

@@ -16,6 +16,7 @@ from agentserve.core.errors import BrowserFailed
 
 PROGRAM = """
 import asyncio
+import signal
 from agentserve.browser.launch import launch_browser
 
 async def main():
@@ -24,6 +25,8 @@ async def main():
         print("up", flush=True)
         await asyncio.sleep(600)
 
+# a shell that runs a test in the background has it ignore this one
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
 

@@ -18,6 +18,7 @@ from agentserve.router.store import (
     Store,
     TurnRecord,
 )
+from agentserve.router.store.measured import MeasuredStore
 
 STARTED = EventDraft(EventType.TURN_STARTED, {"a": 1})
 _RESULT = {
@@ -56,6 +57,8 @@ def turn(epoch: int, *ids: int, held: HeldRecord | None = None) -> TurnRecord:
 
 async def age_blob(store: Store, tenant: str, sha256: str, by_s: float) -> None:
     """As if so much time had gone by since the blob was used, or its removal begun."""
+    if isinstance(store, MeasuredStore):
+        store = store._store
     if isinstance(store, SqliteStore):
         async with store._transaction() as db:
             await db.execute(

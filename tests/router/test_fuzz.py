@@ -21,7 +21,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-async def fuzz(tmp_path: Path, examples: int) -> None:
+async def fuzz(tmp_path: Path, examples: int, phases: str) -> None:
     """Raises AssertionError with schemathesis' own report."""
     keys = {"root": new_key("ops", Role.ADMIN)}
     async with running_rig(tmp_path, keys=keys, auth="keys") as rig:
@@ -36,10 +36,11 @@ async def fuzz(tmp_path: Path, examples: int) -> None:
             "run", f"{rig.server.url}/openapi.json",
             *("--checks", ",".join(CHECKS)),
             *("--max-examples", str(examples)),
-            *("--phases", "examples,coverage,fuzzing"),
+            *("--phases", phases),
             *("--seed", "1"),
             *("--request-timeout", "30"),
             *("--header", f"Authorization: Bearer {keys['root'][0]}"),
+            *("--header", f"X-Api-Key: {keys['root'][0]}"),
             "--no-color",
         ]  # fmt: skip
         process = await asyncio.create_subprocess_exec(
@@ -62,10 +63,10 @@ async def fuzz(tmp_path: Path, examples: int) -> None:
 
 @pytest.mark.timeout(600)
 async def test_requests_made_from_the_document(tmp_path):
-    await fuzz(tmp_path, examples=4)
+    await fuzz(tmp_path, 8, "examples,fuzzing")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_many_requests_made_from_the_document(tmp_path):
-    await fuzz(tmp_path, examples=300)
+    await fuzz(tmp_path, 300, "examples,coverage,fuzzing")

@@ -95,7 +95,8 @@ async def test_a_turn_is_the_same_however_its_screen_is_sent(rig: Rig):
     await rig.client.turn(other.id, as_png(BASE))
     whole = await rig.client.turn(other.id, as_png(after), epoch=1)
     assert (whole.screenshot, whole.text) == (answer.screenshot, answer.text)
-    pictures = [request["image_data"] for request in rig.worker_of(session).requests]
+    asked = rig.worker_of(session).requests
+    pictures = [request["image_data"] for request in asked if "image_data" in request]
     assert pictures[-1] == pictures[-2] or rig.worker_of(other) is not rig.worker_of(session)
 
 

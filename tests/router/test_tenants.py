@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -275,3 +276,16 @@ async def test_a_body_is_not_read_of_who_has_no_key(tenants: Tenants):
         except httpx.TransportError:  # the connection was closed while we sent
             return
         assert answer.status_code == 401
+
+
+async def test_a_short_body_of_who_has_no_key_does_not_cost_the_connection(tenants: Tenants):
+    reader, writer = await asyncio.open_connection("127.0.0.1", tenants.rig.server.port)
+    body = b"x" * 50_000
+    request = b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for _ in range(2):
+        writer.write(request + body)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+        assert b" 401 " in head and b"connection: close" not in head.lower()
+        length = int(head.lower().partition(b"content-length:")[2].split()[0])
+        await reader.readexactly(length)
+    writer.close()

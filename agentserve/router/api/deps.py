@@ -52,11 +52,12 @@ async def admin_only(caller: CallerOf) -> None:
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
 ]
+MIN_TIMEOUT_S = 0.001
 TimeoutS = Annotated[
     float | None,
     Header(
         alias="X-Request-Timeout-S",
-        gt=0,
+        ge=MIN_TIMEOUT_S,
         allow_inf_nan=False,
         description="Seconds that the client gives the request, waiting for a place included. What "
         "is late is answered with `turn_timeout`, and not sent to a worker or aborted there.",
@@ -64,7 +65,9 @@ TimeoutS = Annotated[
 ]
 
 
-_TIMEOUT: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, allow_inf_nan=False)])
+_TIMEOUT: TypeAdapter[float] = TypeAdapter(
+    Annotated[float, Field(ge=MIN_TIMEOUT_S, allow_inf_nan=False)]
+)
 
 
 def timeout_of(request: Request) -> float | None:
