@@ -35,7 +35,8 @@ class AskedTurn:
         """Of the record that says that it waits or runs."""
         self.ended: AgentServeError | None = None
         """Why it was ended early."""
-        self._waiting = 0
+        self.waiting = 0
+        """Those who wait for its answer."""
         self._goes_on = False
         self._told: list[Told] = []
         self._changed = asyncio.Event()
@@ -64,13 +65,13 @@ class AskedTurn:
 
     def join(self, *, goes_on: bool) -> None:
         """One more waits, until it leaves; ``goes_on`` tells whether the turn is to go on then."""
-        self._waiting += 1
+        self.waiting += 1
         self._goes_on = self._goes_on or goes_on
 
     def leave(self) -> bool:
         """One waits no more. Whether the turn is to end for that."""
-        self._waiting -= 1
-        if self._waiting or self.task.done() or self.ended is not None:
+        self.waiting -= 1
+        if self.waiting or self.task.done() or self.ended is not None:
             return False
         return not self.place.runs or not self._goes_on
 

@@ -46,6 +46,16 @@ async def sent(rig: Rig, session: Session) -> FakeWorker:
     return worker
 
 
+async def wait_for_it(rig: Rig, session: Session, number: int) -> None:
+    """Returns once so many clients wait for the session's turn."""
+
+    async def waiting() -> int:
+        turn = rig.services.turns._asked.get(session.id)
+        return 0 if turn is None else turn.waiting
+
+    await eventually(waiting, lambda found: found == number)
+
+
 async def hanging(rig: Rig) -> tuple[Session, FakeWorker]:
     session = await rig.client.create_session(new_session())
     worker = rig.worker_of(session)
@@ -74,9 +84,9 @@ async def test_a_turn_that_waits_for_nobody_is_dropped(narrow: Rig):
     session = await narrow.client.create_session(new_session())
     first = await queued(narrow, session)
     second = asyncio.create_task(narrow.client.turn(session.id, RED, epoch=0))
-    await eventually(lambda: narrow.client.session(session.id), lambda s: s.status == "running")
+    await wait_for_it(narrow, session, 2)
     await leave(first)
-    await asyncio.sleep(0.05)
+    await wait_for_it(narrow, session, 1)
     await reaches(narrow, 1, 1)  # the second may still wait
     await leave(second)
     await reaches(narrow, 1, 0)
@@ -107,9 +117,9 @@ async def test_the_last_client_to_leave_may_cancel_a_running_turn(narrow: Rig):
     first = asyncio.create_task(narrow.client.turn(session.id, RED, **ask))
     await sent(narrow, session)
     second = asyncio.create_task(narrow.client.turn(session.id, RED, **ask))
-    await asyncio.sleep(0.2)
+    await wait_for_it(narrow, session, 2)
     await leave(second)
-    await asyncio.sleep(0.2)
+    await wait_for_it(narrow, session, 1)
     assert worker.aborted == []
     await leave(first)
     await aborts(worker)
@@ -125,11 +135,12 @@ async def test_one_client_that_wants_the_answer_keeps_the_turn(narrow: Rig):
     leaves = asyncio.create_task(
         narrow.client.turn(session.id, RED, epoch=0, on_disconnect="cancel")
     )
-    await asyncio.sleep(0.2)
+    await wait_for_it(narrow, session, 2)
     await leave(stays)
-    await asyncio.sleep(0.1)
+    await wait_for_it(narrow, session, 1)
     await leave(leaves)
-    await asyncio.sleep(0.3)
+    await wait_for_it(narrow, session, 0)
+    await asyncio.sleep(0.3)  # for an abort that must not come
     assert worker.aborted == []
     assert (await narrow.client.session(session.id)).status == "running"
     await narrow.client.release(session.id)
