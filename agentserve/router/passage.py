@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import Self
 
 from starlette.requests import ClientDisconnect
 
@@ -14,12 +15,22 @@ from agentserve.router.metrics import Metrics
 
 
 class Passage:
-    """Told at each step; counts the outcome once, at ``end``."""
+    """Told at each step; counts the outcome once, where its block ends."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._since = time.perf_counter()
         self._outcome = self._answered = "internal"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if isinstance(error, AgentServeError):
+            self._outcome = error.code
+        elif isinstance(error, ClientDisconnect | ClientLeft | asyncio.CancelledError):
+            self._outcome = "left"
+        self._metrics.pass_requests.labels(self._outcome).inc()
 
     def begun(self, status: int) -> None:
         """The first bytes of the worker's answer are here."""
@@ -41,10 +52,3 @@ class Passage:
     def broke_off(self, error: AgentServeError) -> None:
         """The client was told so, in the stream itself."""
         self._outcome = error.code
-
-    def end(self, error: BaseException | None = None) -> None:
-        if isinstance(error, AgentServeError):
-            self._outcome = error.code
-        elif isinstance(error, ClientDisconnect | ClientLeft | asyncio.CancelledError):
-            self._outcome = "left"
-        self._metrics.pass_requests.labels(self._outcome).inc()

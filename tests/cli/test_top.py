@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 from rich.console import Console
-from router.redis_server import RedisServer, free_port
+from router.own_process import free_port
+from router.redis_server import RedisServer
 from router.rig import Rig, eventually, new_session, picture, running_rig
 
 from agentserve.cli.top_figures import Figures, Interval, Reading, Samples, figures, quantile

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -11,10 +10,12 @@ import time
 from pathlib import Path
 from typing import Self
 
+from .own_process import OwnProcess, free_port
+
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-class RedisServer:
+class RedisServer(OwnProcess):
     """Runs from ``start`` (or entering) until ``kill`` (or leaving); its data stays in between."""
 
     def __init__(self, *options: str) -> None:
@@ -24,7 +25,6 @@ class RedisServer:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._options = options or DURABLE
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -46,20 +46,6 @@ class RedisServer:
                 raise RuntimeError(f"redis-server does not start:\n{log.read_text()}")
             time.sleep(0.05)
 
-    def kill(self) -> None:
-        """As a crash would; what it has acknowledged is on the disk."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def freeze(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
-
     def _ready(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
@@ -67,9 +53,3 @@ class RedisServer:
                 return connection.recv(64).startswith(b"+PONG")
         except OSError:
             return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -3,7 +3,6 @@ memory and takes any credentials."""
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import time
@@ -13,17 +12,16 @@ from typing import Self
 
 from obstore.store import S3Store
 
-from .redis_server import free_port
+from .own_process import OwnProcess, free_port
 
 BUCKET = "screens"
 SECRET = "wJalrXUtnFEMIsecret"
 
 
-class S3Server:
+class S3Server(OwnProcess):
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,17 +46,7 @@ class S3Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def freeze(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self.kill()
 
     @property
     def bucket(self) -> S3Store:

@@ -21,7 +21,8 @@ from agentserve.router.services import running_services
 from agentserve.testing.host import scripted_host
 from agentserve.testing.worker import FakeWorker
 
-from .redis_server import RedisServer, free_port
+from .own_process import free_port
+from .redis_server import RedisServer
 from .rig import Rig, eventually, new_session, picture, running_rig
 from .s3_server import BUCKET, SECRET, S3Server
 

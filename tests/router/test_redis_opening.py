@@ -14,8 +14,9 @@ from agentserve.router.services import open_store
 from agentserve.router.store import RedisStore, SqliteStore, redis_checks
 from agentserve.router.store.redis_link import RedisLink
 
+from .own_process import free_port
 from .records import record
-from .redis_server import DURABLE, RedisServer, free_port
+from .redis_server import DURABLE, RedisServer
 from .rig import eventually
 
 PASSWORD = "p/w#1@?:%"

@@ -82,25 +82,10 @@ async def forward(
     tenant: str = request.state.tenant
     deadline = None if timeout_s is None else Deadline(timeout_s, "request")
     body = await request.body()
-    passage = Passage(parts.metrics)
-    try:
-        return await _forward(parts, tenant, request, body, deadline, passage)
-    except BaseException as error:  # leaving and cancellation included
-        passage.end(error)
-        raise
-
-
-async def _forward(
-    parts: Services,
-    tenant: str,
-    request: Request,
-    body: bytes,
-    deadline: Deadline | None,
-    passage: Passage,
-) -> Response:
-    name = session_name(request.headers, body)
-    tell(session_id=name)
     async with AsyncExitStack() as place:
+        passage = place.enter_context(Passage(parts.metrics))
+        name = session_name(request.headers, body)
+        tell(session_id=name)
         if request.method == "POST":
             patience = deadline or Deadline(parts.config.worker_timeout_s, "request")
             waiting = place.enter_context(parts.admission.requests.enter(tenant))
@@ -233,21 +218,13 @@ class _Relayed(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.place, self.held:
-            try:
-                await self._relay(scope, receive, send)
-            except BaseException as error:  # cancellation included
-                self.passage.end(error)
-                raise
-            self.passage.end()
-
-    async def _relay(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.whole is None:
-            await super().__call__(scope, receive, send)
-            return
-        start = {"status": self.status_code, "headers": self.raw_headers}
-        await send({"type": "http.response.start", **start})
-        await send({"type": "http.response.body", "body": self.whole})
-        self.passage.sent()
+            if self.whole is None:
+                await super().__call__(scope, receive, send)
+                return
+            start = {"status": self.status_code, "headers": self.raw_headers}
+            await send({"type": "http.response.start", **start})
+            await send({"type": "http.response.body", "body": self.whole})
+            self.passage.sent()
 
 
 async def _chained(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

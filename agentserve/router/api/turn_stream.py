@@ -87,7 +87,7 @@ class TurnStream:
             await while_client_waits(self._request.receive, _soon(first))
             if first.done():
                 first.result()
-        except BaseException:
+        except BaseException:  # cancellation included: nobody would wait for it any more
             first.cancel()
             raise
         response = _Response(self._events(first), ping=HEARTBEAT_S)

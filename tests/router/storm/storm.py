@@ -30,7 +30,8 @@ from agentserve.core.sessions import Session, TurnResult
 from agentserve.router.workers import worker_id
 from agentserve.testing.worker import FakeWorker
 
-from ..redis_server import RedisServer, free_port
+from ..own_process import free_port
+from ..redis_server import RedisServer
 from ..rig import new_session, picture
 
 ROOT = Path(__file__).resolve().parents[3]
