@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,8 +77,10 @@ OURS = Target("agentserve", __version__)
 def rival(kind: Kind, executable: Path, policy: Policy = "manual") -> Target:
     """Another router by the executable that its wheel installs. Raises InvalidRequest for another
     release than the one that is known."""
-    if not executable.is_file():
+    found = shutil.which(executable)  # by its path, or by its name on PATH
+    if found is None:
         raise InvalidRequest(f"there is no {executable}", hint=how_to_install(kind))
+    executable = Path(found)
     code = f"import importlib.metadata as m; print(m.version({kind!r}))"
     asked = subprocess.run(
         [str(executable.absolute().parent / "python"), "-c", code],
