@@ -72,6 +72,6 @@ def test_another_release_of_a_rival_is_refused(tmp_path: Path) -> None:
     assert "pip install smg==1.13.0" in missing.value.hint
     (tmp_path / "python").write_text("#!/bin/sh\necho 9.9\n")
     (tmp_path / "python").chmod(0o755)
-    (tmp_path / "smg").touch()
+    (tmp_path / "smg").touch(mode=0o755)
     with pytest.raises(InvalidRequest, match=r"is smg 9\.9"):
         rival("smg", tmp_path / "smg")
