@@ -193,8 +193,7 @@ def _plan_mosaic(
     session = record.session
     assert session.cell is not None
     family = family_named(record.binding.family)
-    pixels = None if shown is None else shown.pixels
-    held = Held(pieces=stored.pieces, shown=pixels, since=stored.since)
+    held = Held(pieces=stored.pieces, shown=shown, since=stored.since)
     screen = cut(shot.pixels(), session.cell, shown)
     settings = MosaicSettings(family.grid, session.positions, session.vision_context)
     limits = Limits(tokens=budget, positions=budget)

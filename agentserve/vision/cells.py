@@ -41,6 +41,18 @@ class CutScreen:
     def boxes(self) -> tuple[Box, ...]:
         return cell_boxes(self.size, self.cell)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        columns = -(-self.size.width // self.cell)
+        return len(self.identities) // columns, columns
+
+    def changed_since(self, before: CutScreen) -> np.ndarray:
+        """bool [rows, columns]: which cells differ from those of a screen of the same size and
+        cell. Their pixels were compared when this screen was cut."""
+        pairs = zip(self.identities, before.identities, strict=True)
+        return np.array([now != then for now, then in pairs]).reshape(self.shape)
+
 
 def check_cell(cell: int, grid: int) -> None:
     """Raises InvalidRequest when cells of that edge are not on the token grid (both in px)."""

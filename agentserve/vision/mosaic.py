@@ -32,7 +32,7 @@ from agentserve.core.plans import (
 )
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Positions, VisionContext
-from agentserve.vision.cells import CutScreen, as_png, changed_cells, part
+from agentserve.vision.cells import CutScreen, as_png, part
 from agentserve.vision.layouts import Layout
 from agentserve.vision.policies import MARKER_TOKENS, does_not_fit
 from agentserve.vision.regions import (
@@ -81,9 +81,9 @@ class Held:
 
     pieces: Sequence[Piece] = ()
     """Settled."""
-    shown: np.ndarray | None = None
-    """Pixels that the parts among them show, uint8 [height, width, 3]. None: there are no parts,
-    or the pixels are lost; the next screen is a key screen then."""
+    shown: CutScreen | None = None
+    """The screen that the parts among them show. None: there are no parts, or its pixels are lost;
+    the next screen is a key screen then."""
     since: int = 0
     """The turn with which the prompt began."""
 
@@ -158,7 +158,7 @@ def held_after(
     shown = any(is_part(piece) for piece in pieces)
     return Held(
         pieces=settle([*plan.prior, *pieces], grid),
-        shown=screen.pixels if shown else held.shown,
+        shown=screen if shown else held.shown,
         since=turn if plan.move else held.since,
     )
 
@@ -173,7 +173,7 @@ def _regions(
     """What is sent, in order, and whether it is a key screen."""
     regions, key = _whole_regions(settings, held, screen, layout, wishes)
     # Where nothing is held there is no screen before: so with all regions that sessions share.
-    shown = held.shown if held.parts else None
+    shown = held.shown.pixels if held.shown is not None and held.parts else None
     pruning, grid = wishes.compression.pruning, settings.grid
     return [thin_out(each, pruning, screen.pixels, shown, grid) for each in regions], key
 
@@ -191,13 +191,13 @@ def _whole_regions(
         if held.pieces:
             layout = None
         return first_regions(context, screen, layout or Layout(), grid), True
-    cells = changed_cells(held.shown, screen.pixels, screen.cell)
+    cells = screen.changed_since(held.shown)
     share = on_tokens(cells, screen, grid).mean()
     key = bool(share >= KEY_SHARE)
     again = np.zeros_like(cells) if key else wanted_again(wishes, held.parts, screen.cell, grid)
     regions = changed_regions(context, screen, (cells | key) & ~again, grid)
     if context == "cell" and share >= SCROLL_SHARE:
-        scroll = find_scroll(held.shown, screen.pixels, grid)
+        scroll = find_scroll(held.shown.pixels, screen.pixels, grid)
         if scroll is not None:
             regions = reuse_moved(regions, _whole_pictures(held, grid), scroll, screen.size, grid)
     resent = changed_regions(context, screen, again, grid)

@@ -45,7 +45,7 @@ def first_regions(
 ) -> list[Region]:
     """A session's first screen: the cells that look as the layout says come first, as they do in
     the other sessions of the surface; of everything else nothing is known."""
-    shape = _shape(screen)
+    shape = screen.shape
     every = np.ones(shape, bool)
     if context == "screen":
         return changed_regions(context, screen, every, grid)
@@ -164,7 +164,7 @@ def _static_cells(screen: CutScreen, layout: Layout) -> list[Box]:
 def _static_areas(screen: CutScreen, layout: Layout) -> list[Box]:
     """Rectangles of the layout, not of this screen (only so do sessions have the same ones), all
     of whose cells look as they should; the one with the most stable cell first."""
-    shape = _shape(screen)
+    shape = screen.shape
     rank = np.full(shape, len(layout.cells))
     as_ever = np.zeros(shape, bool)
     for index, one in reversed(list(enumerate(layout.cells))):
@@ -173,11 +173,6 @@ def _static_areas(screen: CutScreen, layout: Layout) -> list[Box]:
     boxes = [_box(*area, screen.cell, screen.size) for area in rectangles(rank < len(layout.cells))]
     kept = [box for box in boxes if as_ever[place(box, screen.cell)].all()]
     return sorted(kept, key=lambda box: rank[place(box, screen.cell)].min())
-
-
-def _shape(screen: CutScreen) -> tuple[int, int]:
-    columns = -(-screen.size.width // screen.cell)
-    return len(screen.identities) // columns, columns
 
 
 def _inside(inner: Box, outer: Box) -> bool:

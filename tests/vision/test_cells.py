@@ -72,6 +72,7 @@ def test_cutting_after_a_screen_gives_what_cutting_anew_does():
     last = cut(before, 56)
     assert cut(now, 56, last).identities == cut(now, 56).identities != last.identities
     assert cut(before, 56, last).identities == last.identities
+    assert np.array_equal(cut(now, 56, last).changed_since(last), changed_cells(before, now, 56))
 
 
 def test_identity_is_of_pixels_and_size():

@@ -62,7 +62,7 @@ def test_each_prompt_extends_the_last_and_the_screen_is_live_once(seed, position
         if played.held.parts:
             assert (coverage(played.held.parts, GRID) == 1).all()
             live = live_pixels(list(played.held.pieces), played.blobs, GRID)
-            assert np.array_equal(live, played.held.shown)
+            assert np.array_equal(live, played.held.shown.pixels)
             assert sum(item.tokens for item in played.held.parts) == TOKENS
     assert moves == (16 - 1) // limits.turns
     assert settle(played.held.pieces, GRID) == played.held.pieces

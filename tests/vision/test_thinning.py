@@ -158,7 +158,7 @@ def check_screen(played: Session, planned: MosaicPlan, before: Held, places: Pla
         for x, y in wishes.aimed:
             wanted[y // CELL, x // CELL] = True
         again = wanted & cells_of(~places.alive)
-        marked = changed_cells(before.shown, played.last.pixels, CELL) | again
+        marked = changed_cells(before.shown.pixels, played.last.pixels, CELL) | again
     sent = coverage(plan.screen, GRID) if plan.screen else np.zeros((5, 7), int)
     assert np.array_equal(sent, on_tokens(marked, played.last, GRID))
     full = np.zeros((5, 7), bool)
@@ -179,7 +179,7 @@ def check_held(played: Session, places: Places) -> None:
         assert np.array_equal(live_tokens(parts, GRID), places.alive)
         there = (places.owner >= 0).repeat(GRID, 0).repeat(GRID, 1)
         live = live_pixels(parts, played.blobs, GRID)
-        assert np.array_equal(live[there], played.held.shown[there])
+        assert np.array_equal(live[there], played.held.shown.pixels[there])
 
 
 def test_a_thinned_screen_stands_for_all_of_it():
