@@ -9,6 +9,7 @@ tenants' screens are hardly ever the same bytes: sharing them would save nothing
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -24,3 +25,12 @@ def tenant_folder(tenant: str) -> str:
 def blob_path(root: Path, tenant: str, sha256: str) -> Path:
     """Path of a blob. ``sha256`` must already be checked to be 64 hex digits (plans.Sha256)."""
     return root / tenant_folder(tenant) / sha256[:2] / sha256
+
+
+def read_picture(root: Path, tenant: str, sha256: str, handed: Path | None) -> bytes:
+    """Of a blob that a program host was asked to show: it lies in the folder ``handed``, under its
+    hash, or else below the blob folder. Raises FileNotFoundError."""
+    if handed is not None:
+        with suppress(FileNotFoundError):
+            return (handed / sha256).read_bytes()
+    return blob_path(root, tenant, sha256).read_bytes()

@@ -1,10 +1,13 @@
 """The wire form between the router and its program hosts (HTTP over a Unix socket).
 
 A host is stateless: a turn's request holds everything the program needs, its answer everything
-the session keeps. The pictures themselves lie in the router's blob folder, which the host reads.
+the session keeps. The pictures themselves are files, which the host reads: new ones in a folder
+that the turn names, all others in the router's blob folder.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from pydantic import Field
 
@@ -46,6 +49,8 @@ class HostTurn(Wire):
     turn: int
     """Counted from 0."""
     plan: Plan
+    handed: Path | None = None
+    """Folder of pictures of the plan that may not be stored yet (core.blobs.read_picture)."""
     space: ScreenSpace
     family: str
     worker_url: str

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sglang.lang.interpreter import ProgramState
 
-from agentserve.core.blobs import blob_path
+from agentserve.core.blobs import read_picture
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import ProgramFailed, Unavailable, UnknownBlob, WorkerRefused
 from agentserve.core.families import family_named
@@ -60,7 +60,7 @@ class TurnRunner:
             forked=turn.plan.forked,
             compression=turn.compression,
         )
-        images = self._images(turn.tenant, [*turn.plan.prior, *turn.plan.screen])
+        images = self._images(turn.tenant, [*turn.plan.prior, *turn.plan.screen], turn.handed)
         backend = SessionBackend(worker, prompt, images, turn.max_turn_tokens)
         executor = SessionExecutor(backend, prompt)
         _execute(program, turn, ProgramState(executor))
@@ -88,13 +88,15 @@ class TurnRunner:
             body["image_data"] = prompt.pictures(self._images(warming.tenant, warming.pieces))
         return call_usage(worker.generate(body)[0]["meta_info"])
 
-    def _images(self, tenant: str, pieces: Iterable[Piece]) -> dict[str, str]:
+    def _images(
+        self, tenant: str, pieces: Iterable[Piece], handed: Path | None = None
+    ) -> dict[str, str]:
         """Base64 of every picture among the pieces, by blob."""
         images: dict[str, str] = {}
         for piece in pieces:
             if isinstance(piece, VisualItem) and piece.blob not in images:
                 try:
-                    data = blob_path(self.blobs, tenant, piece.blob).read_bytes()
+                    data = read_picture(self.blobs, tenant, piece.blob, handed)
                 except FileNotFoundError:
                     raise UnknownBlob(
                         f"the screen with SHA-256 {piece.blob} is not in the blob folder",

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agentserve.core.hosting import HostTurn
@@ -17,6 +18,7 @@ from agentserve.router.budget import prompt_budget
 from agentserve.router.store import SessionRecord
 from agentserve.vision.patches import ScreenPatch
 from agentserve.vision.policies import parse_policy, plan_prompt
+from agentserve.vision.screenshots import Screenshot
 
 
 @dataclass(frozen=True)
@@ -47,19 +49,19 @@ def turn_key(epoch: int, screenshot: str, instruction: str | None) -> str:
 def plan_turn(
     record: SessionRecord,
     ask: TurnAsk,
-    blob: str,
+    shot: Screenshot,
     transcript: Sequence[Piece],
     worker: Worker,
     max_turn_tokens: int,
 ) -> Plan:
-    """The prompt of a session's next turn on a worker. ``blob`` is the model image's hash,
-    ``transcript`` everything the session's turns came to.
+    """The prompt of a session's next turn on a worker. ``transcript`` is everything the session's
+    turns came to.
 
     Raises InvalidRequest when it cannot fit the worker's context.
     """
     session = record.session
     item = VisualItem(
-        blob=blob,
+        blob=shot.model_sha256,
         size=session.space.model,
         tokens=session.space.visual_tokens,
         turn=session.turns,
@@ -95,6 +97,7 @@ def host_turn(
     record: SessionRecord,
     ask: TurnAsk,
     plan: Plan,
+    handed: Path,
     worker: Worker,
     timeout_s: float,
     max_turn_tokens: int,
@@ -116,6 +119,7 @@ def host_turn(
         first=first,
         turn=session.turns,
         plan=plan,
+        handed=handed,
         space=session.space,
         family=record.binding.family,
         worker_url=worker.url,

@@ -57,10 +57,7 @@ class Pins:
         Raises NoWorker when none fits, SessionClosed when the session was closed meanwhile.
         """
         while True:
-            pin = record.session.pin
-            assert pin is not None
-            worker = self._registry.get(pin.worker_id)
-            reason = "lost" if pin.worker_id in lost else why_lost(pin, worker)
+            worker, reason = self._held_by(record, lost)
             if reason is None:
                 assert worker is not None
                 return record, worker
@@ -70,6 +67,11 @@ class Pins:
                     return await self._move(record, target, reason), target
                 except VersionConflict:
                     record = await self._reopen(record.session.id)
+
+    def holder(self, record: SessionRecord) -> Worker | None:
+        """The worker that ``place`` gives without moving the session, if it would."""
+        worker, reason = self._held_by(record, frozenset())
+        return worker if reason is None else None
 
     async def replace_pins(self, worker_id: str, boot_id: str) -> None:
         """Move every open session that is pinned to an earlier life of a worker. All are cold, so
@@ -105,6 +107,15 @@ class Pins:
     async def workers(self) -> list[Worker]:
         """All workers with their number of pins."""
         return self._registry.snapshot(await self._store.pin_loads())
+
+    def _held_by(
+        self, record: SessionRecord, lost: frozenset[str]
+    ) -> tuple[Worker | None, str | None]:
+        """The pinned worker, and why the session must leave it."""
+        pin = record.session.pin
+        assert pin is not None
+        worker = self._registry.get(pin.worker_id)
+        return worker, "lost" if pin.worker_id in lost else why_lost(pin, worker)
 
     async def _pick_for(self, record: SessionRecord, lost: frozenset[str]) -> Worker:
         """A worker for a session that moves."""

@@ -7,15 +7,15 @@ worker holds, which is stored with every turn, so that any worker can be given t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentserve.core.actions import points
 from agentserve.core.errors import UnknownBlob
 from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer
-from agentserve.core.plans import Piece, Plan, VisualItem
+from agentserve.core.plans import Piece, Plan, Sha256, VisualItem
 from agentserve.core.workers import Worker
 from agentserve.router.asking import TurnAsk, held_of, plan_turn, turn_budget
 from agentserve.router.blobs import BlobStore
@@ -52,9 +52,15 @@ class Planned:
 
     plan: Plan
     record: SessionRecord
-    blob: str
-    """The model image's."""
+    shot: Screenshot
     mosaic: _Mosaic | None = None
+
+    @property
+    def pictures(self) -> dict[Sha256, bytes]:
+        """All that is to be stored with the turn."""
+        shot = self.shot
+        own = {shot.sha256: shot.data, shot.model_sha256: shot.model_image}
+        return own if self.mosaic is None else own | self.mosaic.planned.pictures
 
     def held(self, answer: HostAnswer) -> HeldRecord | None:
         """What a mosaic session's worker holds once the pieces of the program host's answer are
@@ -72,7 +78,7 @@ class Planned:
         )
         return HeldRecord(
             pieces=list(after.pieces),
-            shown=self.blob if after.shown is not None else None,
+            shown=self.shot.model_sha256 if after.shown is not None else None,
             since=after.since,
             resend_thin=answer.resend_thin,
         )
@@ -91,10 +97,9 @@ class Planner:
         self._screens = RecentScreens()
 
     async def plan(
-        self, record: SessionRecord, ask: TurnAsk, blob: str, shot: Screenshot, worker: Worker
+        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, worker: Worker
     ) -> Planned:
-        """The prompt of the next turn on ``worker``. ``blob`` is the hash of the screenshot's model
-        image; the plan may name it, so it must be stored when a program host reads the plan.
+        """The prompt of the next turn on ``worker``. The turn need not have begun: see ``begun``.
 
         Raises InvalidRequest when it cannot fit the worker's context, StorageFailed.
         """
@@ -105,8 +110,8 @@ class Planner:
         check_thinning(parse_policy(session.policy), compression, family, worker.report.layers)
         if session.cell is None:
             transcript = await self._store.transcript(session.id)
-            plan = plan_turn(record, ask, blob, transcript, worker, self._max_turn_tokens)
-            return Planned(plan, record, blob)
+            plan = plan_turn(record, ask, shot, transcript, worker, self._max_turn_tokens)
+            return Planned(plan, record, shot)
 
         stored = await self._store.held(session.id) or HeldRecord()
         wishes = Wishes(
@@ -120,12 +125,18 @@ class Planner:
             layout = await self._surfaces.layout(record)
         budget = turn_budget(record, ask, worker, self._max_turn_tokens)
         mosaic = await asyncio.to_thread(
-            _plan_mosaic, record, stored, shown, shot, blob, budget, layout, wishes
+            _plan_mosaic, record, stored, shown, shot, budget, layout, wishes
         )
-        self._screens.keep(blob, mosaic.screen)
-        await self._blobs.put(record.tenant, *mosaic.planned.pictures.values())
-        plan = mosaic.planned.plan.model_copy(update={"forked": stored.forked})
-        return Planned(plan, record, blob, mosaic)
+        self._screens.keep(shot.model_sha256, mosaic.screen)
+        return Planned(mosaic.planned.plan, record, shot, mosaic)
+
+    async def begun(self, planned: Planned) -> Planned:
+        """The plan of a turn that has begun: until then the session could be forked."""
+        if planned.mosaic is None:
+            return planned
+        stored = await self._store.held(planned.record.session.id)
+        forked = stored is not None and stored.forked
+        return replace(planned, plan=planned.plan.model_copy(update={"forked": forked}))
 
     async def held(self, record: SessionRecord) -> list[Piece]:
         """What the session's worker holds of it: the next prompt begins with it, as long as its
@@ -136,11 +147,12 @@ class Planner:
         return [] if stored is None else stored.pieces
 
     def pictures(
-        self, record: SessionRecord, pieces: Sequence[Piece]
+        self, record: SessionRecord, pieces: Sequence[Piece], handed: Collection[Sha256] = ()
     ) -> AbstractAsyncContextManager[None]:
-        """Around what a program host does with these pieces: it finds their pictures. Raises
-        UnknownBlob, StorageFailed."""
-        return self._blobs.using(record.tenant, _names(pieces))
+        """Around what a program host does with these pieces: it finds their pictures, of which some
+        may be ``handed`` to it. Raises UnknownBlob, StorageFailed."""
+        stored = [name for name in _names(pieces) if name not in handed]
+        return self._blobs.using(record.tenant, stored)
 
     async def keep(self, record: SessionRecord) -> None:
         """Let what the session's next prompt begins with not expire before a fork of it may."""
@@ -184,7 +196,6 @@ def _plan_mosaic(
     stored: HeldRecord,
     shown: CutScreen | None,
     shot: Screenshot,
-    blob: str,
     budget: int,
     layout: Layout,
     wishes: Wishes,
@@ -197,6 +208,6 @@ def _plan_mosaic(
     screen = cut(shot.pixels(), session.cell, shown)
     settings = MosaicSettings(family.grid, session.positions, session.vision_context)
     limits = Limits(tokens=budget, positions=budget)
-    picture = blob if shot.exact else None
+    picture = shot.model_sha256 if shot.exact else None
     planned = plan_mosaic(settings, held, screen, session.turns, limits, layout, wishes, picture)
     return _Mosaic(planned, held, screen)

@@ -27,6 +27,7 @@ from agentserve.router.discovery import (
 )
 from agentserve.router.draining import Drains
 from agentserve.router.events import EventLog
+from agentserve.router.handover import Handover
 from agentserve.router.hosts import HostCommand, HostPool
 from agentserve.router.identity import Keys
 from agentserve.router.lag import watch_lag
@@ -35,10 +36,12 @@ from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
 from agentserve.router.replica import Replica
+from agentserve.router.running import TurnRunner
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import MeasuredStore, RedisStore, SqliteStore, Store
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.tasks import end
+from agentserve.router.turn_log import TurnLog
 from agentserve.router.turns import Turns
 from agentserve.router.workers import WorkerRegistry
 
@@ -105,9 +108,15 @@ async def running_services(
             replica = Replica(store, lambda session_id: turns.heard(session_id))
             keys = Keys(store)
             admission = Admissions.of(config, keys.limits_of)
+            handover = Handover(config.data / "handover")
+            turn_log = TurnLog(store, events, sessions)
+            runner = TurnRunner(
+                config, turn_log, sessions, registry, hosts, blobs, handover, planner, metrics,
+                replica.id,
+            )  # fmt: skip
             turns = Turns(
-                config, store, events, sessions, registry, hosts, blobs, planner, metrics,
-                admission.turns, replica.id,
+                config, store, events, sessions, turn_log, runner, metrics, admission.turns,
+                replica.id,
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(
@@ -145,6 +154,7 @@ async def running_services(
                 await end([lag])
                 await drains.close()
                 await turns.stop()
+                await handover.stop()
                 await reaper.stop()
                 await hosts.stop()
                 await registry.stop()

@@ -31,7 +31,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agentserve.core.blobs import blob_path
+from agentserve.core.blobs import read_picture
 from agentserve.core.config import LogConfig
 from agentserve.core.errors import (
     AgentServeError,
@@ -133,8 +133,9 @@ class ScriptedHost:
     async def _call(
         self, ask: HostTurn | HostWarming, pieces: list[Piece], options: dict[str, Any]
     ) -> tuple[str, CallUsage]:
+        handed = ask.handed if isinstance(ask, HostTurn) else None
         images = [
-            base64.b64encode(blob_path(self._blobs, ask.tenant, piece.blob).read_bytes()).decode()
+            base64.b64encode(read_picture(self._blobs, ask.tenant, piece.blob, handed)).decode()
             for piece in pieces
             if isinstance(piece, VisualItem)
         ]

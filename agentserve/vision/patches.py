@@ -108,11 +108,14 @@ def name_of_sent(sent: bytes | ScreenPatch) -> Sha256:
     return sent.sha256 if isinstance(sent, ScreenPatch) else sha256_of(sent)
 
 
-def open_sent(sent: bytes | ScreenPatch, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
-    """A screenshot in either form, checked against a session's screen. Raises BadScreenshot."""
+def open_sent(
+    sent: bytes | ScreenPatch, name: Sha256, space: ScreenSpace, *, max_bytes: int
+) -> Screenshot:
+    """A screenshot in either form, with its ``name_of_sent``, checked against a session's screen.
+    Raises BadScreenshot."""
     if isinstance(sent, ScreenPatch):
         return apply_patch(sent, space, max_bytes=max_bytes)
-    return open_screenshot(sent, space, max_bytes=max_bytes)
+    return open_screenshot(sent, space, max_bytes=max_bytes, sha256=name)
 
 
 def apply_patch(patch: ScreenPatch, space: ScreenSpace, *, max_bytes: int) -> Screenshot:

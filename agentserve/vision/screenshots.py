@@ -66,6 +66,8 @@ class Screenshot:
     model_image: bytes
     """8-bit RGB without transparency, of exactly ``space.model``: ``data`` itself when it is that
     already, else a PNG made from it."""
+    model_sha256: Sha256
+    """Of ``model_image``."""
     decoded: Image.Image
     """The model image, decoded."""
 
@@ -79,8 +81,11 @@ class Screenshot:
         return np.asarray(self.decoded)
 
 
-def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Screenshot:
-    """Check a screenshot against a session's screen and make its model image.
+def open_screenshot(
+    data: bytes, space: ScreenSpace, *, max_bytes: int, sha256: Sha256 | None = None
+) -> Screenshot:
+    """Check a screenshot against a session's screen and make its model image. ``sha256`` is that of
+    ``data``, if it is known.
 
     Takes milliseconds of CPU: call it in a thread. Raises BadScreenshot.
     """
@@ -89,8 +94,7 @@ def open_screenshot(data: bytes, space: ScreenSpace, *, max_bytes: int) -> Scree
         plain = _is_plain(image, data)
         page = image if plain else _flat(image)
         decoded = _sized(page, space.model)
-        model_image = data if decoded is image else _as_png(decoded)
-        return Screenshot(data, sha256_of(data), size, model_image, decoded)
+        return _screenshot(data, sha256, size, decoded, as_sent=decoded is image)
 
 
 def screenshot_of(pixels: np.ndarray, space: ScreenSpace) -> Screenshot:
@@ -99,8 +103,18 @@ def screenshot_of(pixels: np.ndarray, space: ScreenSpace) -> Screenshot:
     size = _accepted_size(page.size, space)
     data = _as_png(page)
     decoded = _sized(page, space.model)
-    model_image = data if decoded is page else _as_png(decoded)
-    return Screenshot(data, sha256_of(data), size, model_image, decoded)
+    return _screenshot(data, None, size, decoded, as_sent=decoded is page)
+
+
+def _screenshot(
+    data: bytes, sha256: Sha256 | None, size: Size, decoded: Image.Image, *, as_sent: bool
+) -> Screenshot:
+    """``as_sent``: whether ``data`` is the model image."""
+    sha256 = sha256 or sha256_of(data)
+    if as_sent:
+        return Screenshot(data, sha256, size, data, sha256, decoded)
+    model_image = _as_png(decoded)
+    return Screenshot(data, sha256, size, model_image, sha256_of(model_image), decoded)
 
 
 def pixels_of(

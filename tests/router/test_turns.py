@@ -26,8 +26,8 @@ from agentserve.core.pruning import Compression, Eviction
 from agentserve.core.screens import Size
 from agentserve.core.screenshots import ScreenshotRef
 from agentserve.core.sessions import Outcome, TurnRequest
-from agentserve.router import turns
-from agentserve.router.turns import MAX_DECODES
+from agentserve.router import running as runs
+from agentserve.router.running import MAX_DECODES
 from agentserve.vision.patches import open_sent
 
 from .rig import MODEL_SIZE, SCREEN_TOKENS, Rig, eventually, new_session, picture
@@ -287,7 +287,7 @@ async def test_only_so_many_screenshots_are_decoded_at_once(
             now -= 1
         return open_sent(*args, **kwargs)
 
-    monkeypatch.setattr(turns, "open_sent", slow)
+    monkeypatch.setattr(runs, "open_sent", slow)
     sessions = [await rig.client.create_session(new_session()) for _ in range(3 * MAX_DECODES)]
     results = await asyncio.gather(*(rig.client.turn(one.id, RED) for one in sessions))
     assert [result.turn for result in results] == [0] * len(sessions)

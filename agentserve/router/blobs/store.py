@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 
-from agentserve.core.blobs import sha256_of
 from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.errors import InvalidRequest, QuotaExceeded, StorageFailed, UnknownBlob
 from agentserve.router.blobs.backend import BlobBackend
@@ -63,17 +62,14 @@ class BlobStore:
                 return data
         raise _unknown(sha256)
 
-    async def put(self, tenant: str, *blobs: bytes) -> list[str]:
-        """Store bytes of a turn, whose answer is acknowledged by a synced write behind it. Returns
-        their SHA-256. Raises QuotaExceeded when not all have room; then none was stored."""
-        names = await asyncio.to_thread(lambda: [sha256_of(data) for data in blobs])
-        named = dict(zip(names, blobs, strict=True))
-        sizes = {sha256: len(data) for sha256, data in named.items()}
+    async def put(self, tenant: str, blobs: Mapping[str, bytes]) -> None:
+        """Store bytes of a turn, by their SHA-256; its answer is acknowledged by a synced write
+        behind it. Raises QuotaExceeded when not all have room; then none was stored."""
+        sizes = {sha256: len(data) for sha256, data in blobs.items()}
         await self._book(tenant, sizes, synced=False)
         await asyncio.gather(
-            *(self._backend.put(tenant, sha256, data) for sha256, data in named.items())
+            *(self._backend.put(tenant, sha256, data) for sha256, data in blobs.items())
         )
-        return names
 
     async def receive(self, tenant: str, sha256: str, chunks: AsyncIterable[bytes]) -> int:
         """Store what arrives under the name it must have; returns its number of bytes.

@@ -208,14 +208,14 @@ async def test_a_stream_begins_though_nothing_is_told_yet(
     """A proxy would cut a connection on which nothing comes for long."""
     monkeypatch.setattr("agentserve.router.api.turn_stream.FIRST_S", 0.05)
     go_on = asyncio.Event()
-    put = rig.services.blobs.put
-
-    async def slow(tenant: str, *data: bytes) -> list[str]:
-        await go_on.wait()
-        return await put(tenant, *data)
-
-    monkeypatch.setattr(rig.services.blobs, "put", slow)
     session = await rig.client.create_session(new_session())
+    update = rig.services.store.update
+
+    async def slow(*arguments: Any, **named: Any) -> Any:
+        await go_on.wait()
+        return await update(*arguments, **named)
+
+    monkeypatch.setattr(rig.services.store, "update", slow)
     async with rig.http.stream(
         "POST",
         f"/v1/sessions/{session.id}/turns",

@@ -1,0 +1,281 @@
+"""A turn that runs: decoded, begun, planned, asked of a program host, stored.
+
+What can wait does, while something else takes its time: the store is told that the turn has begun
+while its prompt is planned, and the pictures are stored while the program runs. The answer waits
+for all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from agentserve.core.config import RouterConfig
+from agentserve.core.errors import AgentServeError, HostLost, NoWorker, WorkerLost
+from agentserve.core.events import EventType, TurnEventType
+from agentserve.core.hosting import HostAnswer
+from agentserve.core.logs import tell
+from agentserve.core.plans import Sha256
+from agentserve.core.sessions import SessionStatus, Timings, TurnResult
+from agentserve.core.workers import Worker
+from agentserve.router.asked import AskedTurn
+from agentserve.router.asking import TurnAsk, host_turn, started
+from agentserve.router.blobs import BlobStore
+from agentserve.router.clock import Clock
+from agentserve.router.handover import Handover
+from agentserve.router.hosts import HostPool
+from agentserve.router.metrics import Metrics
+from agentserve.router.planning import Planned, Planner
+from agentserve.router.results import turn_result
+from agentserve.router.sessions import Sessions
+from agentserve.router.store import (
+    EventDraft,
+    RunningTurn,
+    SessionRecord,
+    TurnRecord,
+    VersionConflict,
+)
+from agentserve.router.storing import Storing
+from agentserve.router.tasks import Tasks, end, to_its_end
+from agentserve.router.telemetry import phase
+from agentserve.router.turn_log import TurnLog, beginning
+from agentserve.router.workers import WorkerRegistry
+from agentserve.vision.patches import open_sent
+from agentserve.vision.screenshots import Screenshot
+
+MAX_DECODES = 4
+"""Screenshots decoded at once: the largest one allowed takes some 250 MB while it is."""
+
+
+class BegunElsewhere(Exception):
+    """Another router was faster with this session: look again."""
+
+
+def is_free(record: SessionRecord, router: str) -> bool:
+    """Whether a turn may begin at ``router``, which runs none of the session. One that is shown as
+    running here is nobody's: the store was lost before it told that the turn had begun, or could be
+    told that it failed."""
+    running = record.running
+    ours = running is not None and running.router == router
+    return record.session.status is SessionStatus.IDLE or ours
+
+
+@dataclass(frozen=True)
+class _Early:
+    """A plan that is made before the turn has begun, for a worker that should be the one."""
+
+    worker: Worker
+    planning: asyncio.Task[Planned]
+
+
+class TurnRunner:
+    """Runs turns that were asked for."""
+
+    def __init__(
+        self,
+        config: RouterConfig,
+        log: TurnLog,
+        sessions: Sessions,
+        registry: WorkerRegistry,
+        hosts: HostPool,
+        blobs: BlobStore,
+        handover: Handover,
+        planner: Planner,
+        metrics: Metrics,
+        router: str,
+    ) -> None:
+        """``router`` names this process in the store."""
+        self._router = router
+        self._config = config
+        self._log = log
+        self._sessions = sessions
+        self._registry = registry
+        self._hosts = hosts
+        self._blobs = blobs
+        self._handover = handover
+        self._planner = planner
+        self._metrics = metrics
+        self._tasks = Tasks()
+        self._decodes = asyncio.Semaphore(MAX_DECODES)
+
+    async def run(
+        self, turn: AskedTurn, record: SessionRecord, ask: TurnAsk, name: Sha256
+    ) -> TurnResult:
+        """``name``: the screenshot's, as it was sent. Raises what Turns.ask says, BegunElsewhere,
+        and why the turn was ended."""
+        clock = Clock()
+        try:
+            # a thread cannot be cancelled: it counts until it ends
+            shot = await self._tasks.run(self._decode(ask, name, record))
+            turn.deadline.remaining()
+            clock.decode_ms = clock.lap()
+            return await self._run(record, ask, shot, turn, clock)
+        except asyncio.CancelledError:
+            self._metrics.turns.labels("cancelled").inc()
+            if turn.ended is None:
+                raise
+            raise turn.ended from None
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    async def _decode(self, ask: TurnAsk, name: Sha256, record: SessionRecord) -> Screenshot:
+        space, limit = record.session.space, self._config.max_screenshot_bytes
+        with phase(self._metrics, "decode"):
+            async with self._decodes:
+                return await asyncio.to_thread(
+                    open_sent, ask.screenshot, name, space, max_bytes=limit
+                )
+
+    async def _run(
+        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, turn: AskedTurn, clock: Clock
+    ) -> TurnResult:
+        running = RunningTurn(router=self._router, key=turn.key)
+        record = record.model_copy(update={"running": running})
+        storing = Storing(self._blobs, record.tenant, self._tasks)
+        early = self._plan_early(turn, record, ask, shot)
+        try:
+            with phase(self._metrics, "wait"):
+                record = await self._start(turn, record, shot, ask.request_id)
+            clock.wait_ms = clock.lap()
+            plan_ms = clock.decode_ms
+            attempts = 0
+            lost: set[str] = set()
+            failed: set[str] = set()
+            while True:
+                attempts += 1
+                with phase(self._metrics, "plan"):
+                    record, worker = await self._sessions.pins.place(record, frozenset(lost))
+                    tell(worker_id=worker.id)
+                    queued_ms = clock.wait_ms + clock.lap()
+                    planned = await self._plan(early, record, ask, shot, worker)
+                plan_ms += clock.lap()
+                turn.check()
+                turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
+                try:
+                    storing.begin(planned.pictures)
+                    asking = self._ask_host(turn, record, ask, planned, worker)
+                    answer = await storing.beside(asking)
+                    self._registry.answered(worker.id)
+                    break
+                except (WorkerLost, HostLost) as error:
+                    if error.code in failed:
+                        raise
+                    failed.add(error.code)
+                    record = await self._retry(record, worker, error, lost)
+                    turn.tell(TurnEventType.RETRIED, reason=error.code, worker=worker.id)
+            program_ms = clock.lap()
+            timings = Timings(
+                queue_ms=queued_ms, plan_ms=plan_ms, program_ms=program_ms, total_ms=clock.total()
+            )
+            held = None if planned.mosaic is None else await asyncio.to_thread(planned.held, answer)
+            after = held.pieces if held else [*planned.plan.prior, *answer.pieces]
+            result = turn_result(
+                record, shot, planned.plan, answer, after, worker, timings, attempts
+            )
+            stored = TurnRecord(result.epoch, turn.key, result, answer.pieces, held)
+            with phase(self._metrics, "store"):
+                await storing.done()
+                await self._log.complete(record, stored, after)
+        except BaseException as error:  # cancellation included (release, shutdown)
+            await to_its_end(self._undo(record, error, early, storing))
+            raise
+        self._metrics.turn_completed(result)
+        # what is learned of a surface is written meanwhile: the client need not wait for it
+        self._tasks.detach(self._planner.learn(planned, answer.pieces, worker))
+        return result
+
+    async def _start(
+        self, turn: AskedTurn, record: SessionRecord, shot: Screenshot, request_id: str
+    ) -> SessionRecord:
+        """The record once the turn has its place, and the store knows. Raises TurnTimeout,
+        Overloaded."""
+        data = beginning(record, shot.sha256, request_id)
+        started = EventDraft(EventType.TURN_STARTED, data)
+        waits = not turn.place.runs
+        first = EventDraft(EventType.TURN_QUEUED, data) if waits else started
+        while True:
+            try:
+                record = await self._log.begin(record, first)
+                break
+            except VersionConflict:
+                current = await self._sessions.open(record.session.id)
+                if current.session.epoch != turn.epoch or not is_free(current, self._router):
+                    raise BegunElsewhere from None
+                record = current.model_copy(update={"running": record.running})
+        turn.version = record.version
+        if not waits:
+            return record
+        turn.tell(TurnEventType.QUEUED, ahead=turn.place.ahead)
+        await turn.place.ready(turn.deadline)
+        return await self._log.tell(record, started)
+
+    def _plan_early(
+        self, turn: AskedTurn, record: SessionRecord, ask: TurnAsk, shot: Screenshot
+    ) -> _Early | None:
+        """None for a turn that waits for its place, or must first find a worker."""
+        worker = self._sessions.pins.holder(record)
+        if worker is None or not turn.place.runs:
+            return None
+        return _Early(worker, self._tasks.start(self._planner.plan(record, ask, shot, worker)))
+
+    async def _plan(
+        self,
+        early: _Early | None,
+        record: SessionRecord,
+        ask: TurnAsk,
+        shot: Screenshot,
+        worker: Worker,
+    ) -> Planned:
+        if early is not None and early.worker.boot_id == worker.boot_id:
+            planned = await early.planning
+        else:
+            planned = await self._planner.plan(record, ask, shot, worker)
+        return await self._planner.begun(planned)
+
+    async def _ask_host(
+        self,
+        turn: AskedTurn,
+        record: SessionRecord,
+        ask: TurnAsk,
+        planned: Planned,
+        worker: Worker,
+    ) -> HostAnswer:
+        plan, pictures = planned.plan, planned.pictures
+        new = {item.blob: pictures[item.blob] for item in plan.screen if item.blob in pictures}
+        async with (
+            self._handover.holding(new) as folder,
+            self._planner.pictures(record, [*plan.prior, *plan.screen], new),
+        ):
+            left = turn.deadline.remaining()
+            most = self._config.max_turn_tokens
+            asked = host_turn(record, ask, plan, folder, worker, left, most)
+            with self._registry.busy(worker.id), phase(self._metrics, "program"):
+                return await self._hosts.turn(asked)
+
+    async def _retry(
+        self, record: SessionRecord, worker: Worker, error: AgentServeError, lost: set[str]
+    ) -> SessionRecord:
+        """Make ready for the second attempt: on another worker when this one was lost. Raises
+        ``error`` when there is no other."""
+        if isinstance(error, WorkerLost):
+            lost.add(worker.id)
+            self._registry.failed(worker.id)
+            await self._registry.check(worker.id)
+            try:
+                record, _ = await self._sessions.pins.place(record, frozenset(lost))
+            except NoWorker:
+                raise error from None
+        data = {"reason": error.code, "message": error.message, "worker": worker.id}
+        record = await self._log.tell(record, EventDraft(EventType.TURN_RETRIED, data))
+        self._metrics.turn_retries.labels(error.code).inc()
+        return record
+
+    async def _undo(
+        self, record: SessionRecord, error: BaseException, early: _Early | None, storing: Storing
+    ) -> None:
+        """The session must not stay running."""
+        if early is not None:
+            await end([early.planning])
+        await storing.end()
+        await self._log.fail(record, error)
