@@ -44,11 +44,14 @@ def redis_server(shared_redis: RedisServer) -> Iterator[RedisServer]:
     yield shared_redis
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "sqlite without memory", "redis"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """Each store there is, empty."""
+    path = tmp_path / "deep" / "sessions.sqlite"
     if request.param == "sqlite":
-        opened: Store = await SqliteStore.open(tmp_path / "deep" / "sessions.sqlite")
+        opened: Store = await SqliteStore.open(path)
+    elif request.param == "sqlite without memory":
+        opened = await SqliteStore.open(path, recent=0)
     else:
         opened = await RedisStore.open(request.getfixturevalue("redis_server").url)
     yield opened

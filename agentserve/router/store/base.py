@@ -263,7 +263,7 @@ class Store(Protocol):
         ...
 
     async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
-        """The last writer wins: what a lost one had seen is seen again."""
+        """The last writer wins, and a power cut may lose it: what is lost is seen again."""
         ...
 
     # routers

@@ -1,8 +1,9 @@
 """The store in one SQLite file.
 
 Two connections, each with its own thread: one writes, under a lock, one reads (WAL keeps them out
-of each other's way). ``synchronous=FULL`` syncs a commit, so that what was acknowledged outlives a
-power cut as well.
+of each other's way). What was written last of a session is kept in memory and not read back: one
+process has the file to itself. ``synchronous=FULL`` syncs a commit, so that what was acknowledged
+outlives a power cut as well.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.migrations import migrate
+from agentserve.router.store.recent import MAX_CHARACTERS, RecentSessions
 from agentserve.router.store.sqlite_changes import copy_turns, insert_events
 from agentserve.router.store.sqlite_ledger import SqliteLedger
 from agentserve.router.store.sqlite_notes import SqliteNotes
@@ -42,16 +44,20 @@ _OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
 class SqliteStore(SqliteNotes):
     """Implements router.store.base.Store. Make one by ``await SqliteStore.open(path)``."""
 
-    def __init__(self, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+    def __init__(
+        self, writer: aiosqlite.Connection, reader: aiosqlite.Connection, recent: RecentSessions
+    ) -> None:
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
         self._pass_pins = {}
+        self._recent = recent
         self.ledger = SqliteLedger(self._transaction, self._rows)
 
     @classmethod
-    async def open(cls, path: Path) -> Self:
-        """Open or create the database, bringing its schema up to date.
+    async def open(cls, path: Path, recent: int = MAX_CHARACTERS) -> Self:
+        """Open or create the database, bringing its schema up to date. ``recent``: characters of
+        what is kept in memory.
 
         Raises StorageFailed when the file cannot be opened or is no database of ours.
         """
@@ -74,7 +80,7 @@ class SqliteStore(SqliteNotes):
                 hint="if it is damaged, move it away: the router then begins with an empty one",
             ) from error
         await reader.execute("PRAGMA query_only = ON")
-        return cls(writer, reader)
+        return cls(writer, reader, RecentSessions(recent))
 
     async def close(self) -> None:
         await self._reader.close()
@@ -89,6 +95,8 @@ class SqliteStore(SqliteNotes):
         parent: SessionRecord | None = None,
     ) -> None:
         session = record.session
+        if parent is not None:  # what is held of it is marked as forked
+            self._recent.forget(parent.session.id)
         async with self._transaction() as db:
             if parent is not None:
                 await copy_turns(db, parent, session.id)
@@ -107,8 +115,12 @@ class SqliteStore(SqliteNotes):
             if not cursor.rowcount:
                 raise VersionConflict(session.id)
             await insert_events(db, session.id, 0, events)
+        if parent is None:
+            self._recent.created(record)
 
     async def get(self, session_id: str) -> SessionRecord | None:
+        if (recent := self._recent.get(session_id)) is not None:
+            return recent.record
         rows = await self._rows("SELECT record, version FROM sessions WHERE id = ?", session_id)
         return _records(rows)[0] if rows else None
 
@@ -121,42 +133,43 @@ class SqliteStore(SqliteNotes):
         synced: bool = True,
     ) -> SessionRecord:
         session = record.session
-        async with self._transaction(synced=synced) as db:
-            rows = await db.execute_fetchall(
-                "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
-                " worker_id = ?, boot_id = ?, held_tokens = ?, last_seq = last_seq + ?,"
-                " record = ?"
-                " WHERE id = ? AND version = ? RETURNING last_seq",
-                (
-                    *_columns(record),
-                    len(events),
-                    record.model_dump_json(),
-                    session.id,
-                    record.version,
-                ),
-            )
-            row = next(iter(rows), None)
-            if row is None:
-                raise VersionConflict(session.id)
-            await insert_events(db, session.id, row[0] - len(events), events)
-            if turn is not None:
-                await db.execute(
-                    "INSERT INTO turns (session_id, epoch, key, result, pieces)"
-                    " VALUES (?, ?, ?, ?, ?)",
+        result, pieces, held = _of_turn(turn)
+        try:
+            async with self._transaction(synced=synced) as db:
+                rows = await db.execute_fetchall(
+                    "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
+                    " worker_id = ?, boot_id = ?, held_tokens = ?, last_seq = last_seq + ?,"
+                    " record = ?"
+                    " WHERE id = ? AND version = ? RETURNING last_seq",
                     (
+                        *_columns(record),
+                        len(events),
+                        record.model_dump_json(),
                         session.id,
-                        turn.epoch,
-                        turn.key,
-                        turn.result.model_dump_json(),
-                        PIECES.dump_json(list(turn.pieces)).decode(),
+                        record.version,
                     ),
                 )
-                if turn.held is not None:
+                row = next(iter(rows), None)
+                if row is None:
+                    raise VersionConflict(session.id)
+                await insert_events(db, session.id, row[0] - len(events), events)
+                if turn is not None:
+                    await db.execute(
+                        "INSERT INTO turns (session_id, epoch, key, result, pieces)"
+                        " VALUES (?, ?, ?, ?, ?)",
+                        (session.id, turn.epoch, turn.key, result, pieces),
+                    )
+                if held:
                     await db.execute(
                         "INSERT OR REPLACE INTO held (session_id, record) VALUES (?, ?)",
-                        (session.id, turn.held.model_dump_json()),
+                        (session.id, held),
                     )
-        return record.model_copy(update={"version": record.version + 1})
+        except BaseException:  # cancellation included: it may be written all the same
+            self._recent.forget(session.id)
+            raise
+        updated = record.model_copy(update={"version": record.version + 1})
+        self._recent.updated(updated, turn, len(result) + len(pieces) + len(held))
+        return updated
 
     async def delete(self, session_id: str) -> None:
         async with self._transaction() as db:
@@ -164,6 +177,7 @@ class SqliteStore(SqliteNotes):
             await db.execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
             await db.execute("DELETE FROM held WHERE session_id = ?", (session_id,))
             await db.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+            self._recent.forget(session_id)
 
     async def page(
         self,
@@ -215,6 +229,9 @@ class SqliteStore(SqliteNotes):
     # turns and events
 
     async def turn(self, session_id: str, epoch: int) -> TurnRecord | None:
+        recent = self._recent.get(session_id)
+        if recent is not None and recent.turn is not None and recent.turn.epoch == epoch:
+            return recent.turn
         rows = await self._rows(
             "SELECT epoch, key, result, pieces FROM turns WHERE session_id = ? AND epoch = ?",
             session_id,
@@ -239,12 +256,18 @@ class SqliteStore(SqliteNotes):
         return [TurnResult.model_validate_json(row[0]) for row in rows]
 
     async def transcript(self, session_id: str) -> list[Piece]:
+        recent = self._recent.get(session_id)
+        if recent is not None and recent.transcript is not None:
+            return list(recent.transcript)
         rows = await self._rows(
             "SELECT pieces FROM turns WHERE session_id = ? ORDER BY epoch", session_id
         )
         return [piece for row in rows for piece in PIECES.validate_json(row[0])]
 
     async def held(self, session_id: str) -> HeldRecord | None:
+        recent = self._recent.get(session_id)
+        if recent is not None and recent.held is not None:
+            return recent.held
         rows = await self._rows("SELECT record FROM held WHERE session_id = ?", session_id)
         return HeldRecord.model_validate_json(rows[0][0]) if rows else None
 
@@ -342,6 +365,15 @@ def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None,
         pin.boot_id if pin else None,
         pin.held_tokens if pin else 0,
     )
+
+
+def _of_turn(turn: TurnRecord | None) -> tuple[str, str, str]:
+    """Result, pieces and what is held, as JSON; empty where there is none."""
+    if turn is None:
+        return "", "", ""
+    held = "" if turn.held is None else turn.held.model_dump_json()
+    pieces = PIECES.dump_json(list(turn.pieces)).decode()
+    return turn.result.model_dump_json(), pieces, held
 
 
 def _records(rows: Iterable) -> list[SessionRecord]:

@@ -65,7 +65,8 @@ class SqliteNotes(Protocol):
         return LayoutLearner.model_validate_json(rows[0][0]) if rows else None
 
     async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
-        async with self._transaction() as db:
+        # the next turn's write need not wait for the disk: what is lost is seen again
+        async with self._transaction(synced=False) as db:
             await db.execute(
                 "INSERT OR REPLACE INTO layouts (surface, learner) VALUES (?, ?)",
                 (surface, learner.model_dump_json()),
