@@ -45,6 +45,8 @@ from agentserve.vision.screenshots import Screenshot
 
 MAX_DECODES = 4
 """Screenshots decoded at once: the largest one allowed takes some 250 MB while it is."""
+LEARN_AFTER_S = 0.02
+"""Once a turn is completed: its answer is sent before."""
 
 
 class BegunElsewhere(Exception):
@@ -181,9 +183,14 @@ class TurnRunner:
             await to_its_end(self._undo(record, error, early, storing))
             raise
         self._metrics.turn_completed(result)
-        # what is learned of a surface is written meanwhile: the client need not wait for it
-        self._tasks.detach(self._planner.learn(planned, answer.pieces, worker))
+        self._planner.computed(planned, answer.pieces, worker)
+        self._tasks.detach(self._learn(planned))
         return result
+
+    async def _learn(self, planned: Planned) -> None:
+        """Milliseconds of this thread's time, for which the client need not wait."""
+        await asyncio.sleep(LEARN_AFTER_S)
+        await self._planner.learn(planned)
 
     async def _start(
         self, turn: AskedTurn, record: SessionRecord, shot: Screenshot, request_id: str

@@ -13,18 +13,19 @@ from agentserve.router.errors import ErrorBody, invalid
 from agentserve.router.services import Services
 
 
-def _services(request: Request) -> Services:
+# Coroutines, though there is nothing to wait for: FastAPI calls plain functions in a thread.
+async def _services(request: Request) -> Services:
     return request.app.state.services
 
 
 Parts = Annotated[Services, Depends(_services)]
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     return request.state.caller
 
 
-def _tenant(request: Request) -> str:
+async def _tenant(request: Request) -> str:
     return request.state.tenant
 
 
