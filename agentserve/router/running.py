@@ -45,7 +45,7 @@ from agentserve.vision.screenshots import Screenshot
 
 MAX_DECODES = 4
 """Screenshots decoded at once: the largest one allowed takes some 250 MB while it is."""
-LEARN_AFTER_S = 0.02
+LEARN_AFTER_S = 0.25
 """Once a turn is completed: its answer is sent before."""
 
 

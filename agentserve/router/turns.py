@@ -12,7 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 
-from agentserve.core.config import RouterConfig
+from agentserve.core.config import MIB, RouterConfig
 from agentserve.core.deadlines import Deadline
 from agentserve.core.errors import AgentServeError, SessionClosed, TurnInProgress
 from agentserve.core.events import TurnEventType
@@ -29,7 +29,10 @@ from agentserve.router.store import SessionRecord, Store
 from agentserve.router.tasks import Tasks, end
 from agentserve.router.telemetry import watched_turn
 from agentserve.router.turn_log import TurnLog, stale
-from agentserve.vision.patches import name_of_sent
+from agentserve.vision.patches import ScreenPatch, name_of_sent
+
+HASHED_HERE = MIB
+"""Bytes of a screenshot from which on it is hashed in a thread: before, that takes as long."""
 
 
 class Turns:
@@ -150,7 +153,7 @@ class Turns:
         self, session_id: str, ask: TurnAsk, deadline: Deadline
     ) -> AskedTurn | TurnResult:
         """The turn, which the caller has joined; or what the same one was answered."""
-        shot = await asyncio.to_thread(name_of_sent, ask.screenshot)
+        shot = await _name(ask.screenshot)
         lock = self._looks.setdefault(session_id, asyncio.Lock())
         while True:
             async with lock:
@@ -218,3 +221,9 @@ class Turns:
         # so the place is given back also when the task is cancelled before it begins
         turn.task.add_done_callback(over)
         return turn
+
+
+async def _name(sent: bytes | ScreenPatch) -> Sha256:
+    if isinstance(sent, ScreenPatch) or len(sent) < HASHED_HERE:
+        return name_of_sent(sent)
+    return await asyncio.to_thread(name_of_sent, sent)

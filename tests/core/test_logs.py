@@ -143,7 +143,7 @@ def test_levels(logged):
     stream = logged(level="debug")
     log.debug("ours")
     # headers, queries, statements: whatever the level, libraries' details are not told
-    for library in ("httpx", "httpcore", "aiosqlite", "urllib3"):
+    for library in ("httpx", "httpcore", "urllib3"):
         logging.getLogger(library).info("theirs")
         logging.getLogger(library).debug("theirs")
     logging.getLogger("uvicorn.error").warning("a server's")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-import aiosqlite
 import pytest
 
 from agentserve.core.errors import StorageFailed
 from agentserve.router.store import SqliteStore
+from agentserve.router.store.connection import Connection
 from agentserve.router.store.migrations import MIGRATIONS
 from agentserve.vision.layouts import LayoutLearner
 
@@ -17,7 +17,7 @@ from .records import STARTED, record, turn
 
 async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     path = tmp_path / "sessions.sqlite"
-    async with aiosqlite.connect(path) as db:
+    async with await Connection.open(path) as db:
         await MIGRATIONS[0](db)
         await db.execute(
             "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id, last_seq,"
@@ -90,7 +90,7 @@ async def test_what_is_acknowledged_is_synced_and_what_comes_before_need_not_be(
     store = await SqliteStore.open(tmp_path / "sessions.sqlite")
     asked: list[str] = []
     try:
-        await store._writer.set_trace_callback(asked.append)
+        await store._writer.run(lambda db: db.set_trace_callback(asked.append))
         await store.create(record(), [])
         begun = await store.update(record(), [STARTED], synced=False)
         await store.update(begun, [STARTED], turn(0))

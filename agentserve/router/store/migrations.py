@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import aiosqlite
-
 from agentserve.core.errors import StorageFailed
+from agentserve.router.store.connection import Connection
 
-Migration = Callable[[aiosqlite.Connection], Awaitable[None]]
+Migration = Callable[[Connection], Awaitable[None]]
 
 
-async def _first_schema(db: aiosqlite.Connection) -> None:
+async def _first_schema(db: Connection) -> None:
     statements = (
         # `n` orders sessions by creation; `record` is the whole SessionRecord, the other columns
         # repeat what is searched for.
@@ -53,7 +52,7 @@ async def _first_schema(db: aiosqlite.Connection) -> None:
         await db.execute(statement)
 
 
-async def _layouts(db: aiosqlite.Connection) -> None:
+async def _layouts(db: Connection) -> None:
     await db.execute(
         """CREATE TABLE layouts (
             surface TEXT PRIMARY KEY,
@@ -61,7 +60,7 @@ async def _layouts(db: aiosqlite.Connection) -> None:
     )
 
 
-async def _held(db: aiosqlite.Connection) -> None:
+async def _held(db: Connection) -> None:
     await db.execute(
         """CREATE TABLE held (
             session_id TEXT PRIMARY KEY,
@@ -69,7 +68,7 @@ async def _held(db: aiosqlite.Connection) -> None:
     )
 
 
-async def _drains(db: aiosqlite.Connection) -> None:
+async def _drains(db: Connection) -> None:
     await db.execute(
         """CREATE TABLE drains (
             worker_id TEXT PRIMARY KEY,
@@ -77,7 +76,7 @@ async def _drains(db: aiosqlite.Connection) -> None:
     )
 
 
-async def _pin_loads(db: aiosqlite.Connection) -> None:
+async def _pin_loads(db: Connection) -> None:
     await db.execute("ALTER TABLE sessions ADD COLUMN held_tokens INTEGER NOT NULL DEFAULT 0")
     await db.execute("DROP INDEX sessions_pinned")
     await db.execute(
@@ -86,7 +85,7 @@ async def _pin_loads(db: aiosqlite.Connection) -> None:
     )
 
 
-async def _tenants(db: aiosqlite.Connection) -> None:
+async def _tenants(db: Connection) -> None:
     statements = (
         "ALTER TABLE sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
         "CREATE INDEX sessions_of_tenant ON sessions (tenant, n)",
@@ -100,7 +99,7 @@ async def _tenants(db: aiosqlite.Connection) -> None:
         await db.execute(statement)
 
 
-async def _blobs(db: aiosqlite.Connection) -> None:
+async def _blobs(db: Connection) -> None:
     statements = (
         # `leaving_at`: when their removal has begun
         """CREATE TABLE blobs (
@@ -120,7 +119,7 @@ async def _blobs(db: aiosqlite.Connection) -> None:
         await db.execute(statement)
 
 
-async def _life(db: aiosqlite.Connection) -> None:
+async def _life(db: Connection) -> None:
     await db.execute("DROP INDEX sessions_due")
     await db.execute(
         "CREATE INDEX sessions_due ON sessions (deadline) WHERE status IN ('idle', 'paused')"
@@ -137,7 +136,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 )  # fmt: skip
 
 
-async def migrate(db: aiosqlite.Connection) -> None:
+async def migrate(db: Connection) -> None:
     """Apply what is missing, each step in a transaction. ``user_version`` counts applied steps."""
     (row,) = await db.execute_fetchall("PRAGMA user_version")
     if row[0] > len(MIGRATIONS):

@@ -11,12 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
-
-import aiosqlite
+from typing import Self, TypeVar
 
 from agentserve.core.errors import StorageFailed
 from agentserve.core.events import Event
@@ -32,27 +30,27 @@ from agentserve.router.store.base import (
     VersionConflict,
     storage_failed,
 )
+from agentserve.router.store.connection import Connection
 from agentserve.router.store.migrations import migrate
 from agentserve.router.store.recent import MAX_CHARACTERS, RecentSessions
-from agentserve.router.store.sqlite_changes import copy_turns, insert_events
+from agentserve.router.store.sqlite_changes import copy_turns, insert_events, insert_turn
 from agentserve.router.store.sqlite_ledger import SqliteLedger
 from agentserve.router.store.sqlite_notes import SqliteNotes
 
+T = TypeVar("T")
 _OPEN = "status IN ('idle', 'running')"  # literally as in the partial index
 
 
 class SqliteStore(SqliteNotes):
     """Implements router.store.base.Store. Make one by ``await SqliteStore.open(path)``."""
 
-    def __init__(
-        self, writer: aiosqlite.Connection, reader: aiosqlite.Connection, recent: RecentSessions
-    ) -> None:
+    def __init__(self, writer: Connection, reader: Connection, recent: RecentSessions) -> None:
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
         self._pass_pins = {}
         self._recent = recent
-        self.ledger = SqliteLedger(self._transaction, self._rows)
+        self.ledger = SqliteLedger(self._write, self._transaction, self._rows)
 
     @classmethod
     async def open(cls, path: Path, recent: int = MAX_CHARACTERS) -> Self:
@@ -63,14 +61,13 @@ class SqliteStore(SqliteNotes):
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            await asyncio.to_thread(_try, path)
-            writer = await aiosqlite.connect(path, isolation_level=None)
+            writer = await Connection.open(path)
             try:
                 await writer.execute("PRAGMA journal_mode = WAL")
                 await writer.execute("PRAGMA synchronous = FULL")
                 await writer.execute("PRAGMA busy_timeout = 5000")
                 await migrate(writer)
-                reader = await aiosqlite.connect(path, isolation_level=None)
+                reader = await Connection.open(path)
             except BaseException:  # cancellation included: its thread must not stay
                 await writer.close()
                 raise
@@ -95,12 +92,11 @@ class SqliteStore(SqliteNotes):
         parent: SessionRecord | None = None,
     ) -> None:
         session = record.session
-        if parent is not None:  # what is held of it is marked as forked
-            self._recent.forget(parent.session.id)
-        async with self._transaction() as db:
+
+        def write(db: sqlite3.Connection) -> None:
             if parent is not None:
-                await copy_turns(db, parent, session.id)
-            cursor = await db.execute(
+                copy_turns(db, parent, session.id)
+            cursor = db.execute(
                 "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id,"
                 " held_tokens, last_seq, record, tenant) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
@@ -114,7 +110,11 @@ class SqliteStore(SqliteNotes):
             )
             if not cursor.rowcount:
                 raise VersionConflict(session.id)
-            await insert_events(db, session.id, 0, events)
+            insert_events(db, session.id, 0, events)
+
+        if parent is not None:  # what is held of it is marked as forked
+            self._recent.forget(parent.session.id)
+        await self._write(write)
         if parent is None:
             self._recent.created(record)
 
@@ -133,42 +133,33 @@ class SqliteStore(SqliteNotes):
         synced: bool = True,
     ) -> SessionRecord:
         session = record.session
-        result, pieces, held = _of_turn(turn)
+
+        def write(db: sqlite3.Connection) -> int:
+            rows = db.execute(
+                "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
+                " worker_id = ?, boot_id = ?, held_tokens = ?, last_seq = last_seq + ?,"
+                " record = ?"
+                " WHERE id = ? AND version = ? RETURNING last_seq",
+                (
+                    *_columns(record),
+                    len(events),
+                    record.model_dump_json(),
+                    session.id,
+                    record.version,
+                ),
+            ).fetchall()
+            if not rows:
+                raise VersionConflict(session.id)
+            insert_events(db, session.id, rows[0][0] - len(events), events)
+            return 0 if turn is None else insert_turn(db, session.id, turn)
+
         try:
-            async with self._transaction(synced=synced) as db:
-                rows = await db.execute_fetchall(
-                    "UPDATE sessions SET version = version + 1, status = ?, deadline = ?,"
-                    " worker_id = ?, boot_id = ?, held_tokens = ?, last_seq = last_seq + ?,"
-                    " record = ?"
-                    " WHERE id = ? AND version = ? RETURNING last_seq",
-                    (
-                        *_columns(record),
-                        len(events),
-                        record.model_dump_json(),
-                        session.id,
-                        record.version,
-                    ),
-                )
-                row = next(iter(rows), None)
-                if row is None:
-                    raise VersionConflict(session.id)
-                await insert_events(db, session.id, row[0] - len(events), events)
-                if turn is not None:
-                    await db.execute(
-                        "INSERT INTO turns (session_id, epoch, key, result, pieces)"
-                        " VALUES (?, ?, ?, ?, ?)",
-                        (session.id, turn.epoch, turn.key, result, pieces),
-                    )
-                if held:
-                    await db.execute(
-                        "INSERT OR REPLACE INTO held (session_id, record) VALUES (?, ?)",
-                        (session.id, held),
-                    )
+            characters = await self._write(write, synced=synced)
         except BaseException:  # cancellation included: it may be written all the same
             self._recent.forget(session.id)
             raise
         updated = record.model_copy(update={"version": record.version + 1})
-        self._recent.updated(updated, turn, len(result) + len(pieces) + len(held))
+        self._recent.updated(updated, turn, characters)
         return updated
 
     async def delete(self, session_id: str) -> None:
@@ -323,13 +314,33 @@ class SqliteStore(SqliteNotes):
 
     # plumbing
 
+    async def _write(self, work: Callable[[sqlite3.Connection], T], *, synced: bool = True) -> T:
+        """``work`` in a transaction of its own, all in one step of the thread: done or not, also
+        when the caller is cancelled."""
+
+        def transaction(db: sqlite3.Connection) -> T:
+            db.executescript(_BEGIN[synced])
+            try:
+                result = work(db)
+                db.commit()
+            except BaseException:
+                db.rollback()
+                raise
+            return result
+
+        async with self._writing:
+            try:
+                return await self._writer.run(transaction)
+            except sqlite3.OperationalError as error:  # a full disk, a folder made read-only
+                raise storage_failed(error) from error
+
     @asynccontextmanager
-    async def _transaction(self, *, synced: bool = True) -> AsyncIterator[aiosqlite.Connection]:
+    async def _transaction(self, *, synced: bool = True) -> AsyncIterator[Connection]:
         async with self._writing:
             try:
                 try:
                     # a call that is cancelled is done all the same, by its thread: BEGIN included
-                    await self._writer.executescript(_BEGIN[synced])
+                    await self._writer.run(lambda db: db.executescript(_BEGIN[synced]))
                     yield self._writer
                     await self._writer.commit()
                 except BaseException:  # cancellation included: the next one begins afresh
@@ -349,13 +360,6 @@ _BEGIN = {
 }
 
 
-def _try(path: Path) -> None:
-    """Raises sqlite3.DatabaseError when the file is no database. aiosqlite's thread must not be the
-    one to find out: it outlives the loop that such a start ends."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA schema_version")
-
-
 def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None, int]:
     pin = record.session.pin
     return (
@@ -365,15 +369,6 @@ def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None,
         pin.boot_id if pin else None,
         pin.held_tokens if pin else 0,
     )
-
-
-def _of_turn(turn: TurnRecord | None) -> tuple[str, str, str]:
-    """Result, pieces and what is held, as JSON; empty where there is none."""
-    if turn is None:
-        return "", "", ""
-    held = "" if turn.held is None else turn.held.model_dump_json()
-    pieces = PIECES.dump_json(list(turn.pieces)).decode()
-    return turn.result.model_dump_json(), pieces, held
 
 
 def _records(rows: Iterable) -> list[SessionRecord]:

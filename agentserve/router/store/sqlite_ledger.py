@@ -2,56 +2,60 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-
-import aiosqlite
+from typing import Any
 
 from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.plans import Sha256
+from agentserve.router.store.connection import Connection
 from agentserve.router.store.ledger import BlobLeaving, BlobName, Claim
 
-Transaction = Callable[..., AbstractAsyncContextManager[aiosqlite.Connection]]
+Transaction = Callable[..., AbstractAsyncContextManager[Connection]]
 Rows = Callable[..., Awaitable[list]]
+Write = Callable[..., Awaitable[Any]]
 
 
 class SqliteLedger:
     """Implements router.store.ledger.BlobLedger with the two connections of the store."""
 
-    def __init__(self, transaction: Transaction, rows: Rows) -> None:
+    def __init__(self, write: Write, transaction: Transaction, rows: Rows) -> None:
+        self._write = write
         self._transaction = transaction
         self._rows = rows
 
     async def claim(
         self, tenant: str, sizes: Mapping[Sha256, int], quota: int, *, synced: bool = True
     ) -> Claim:
-        async with self._transaction(synced=synced) as db:
-            rows = await db.execute_fetchall(
+        def claimed(db: sqlite3.Connection) -> Claim:
+            rows = db.execute(
                 "SELECT sha256, leaving_at FROM blobs"
                 f" WHERE tenant = ? AND sha256 IN ({_marks(sizes)})",
                 (tenant, *sizes),
-            )
+            ).fetchall()
             known = {sha256 for sha256, _ in rows}
             if any(leaving_at is not None for _, leaving_at in rows):
                 raise BlobLeaving(tenant)
-            rows = await db.execute_fetchall(_BYTES, (tenant,))
-            used = sum(row[0] for row in rows)
+            used = sum(row[0] for row in db.execute(_BYTES, (tenant,)).fetchall())
             new = {sha256: size for sha256, size in sizes.items() if sha256 not in known}
             needed = sum(new.values())
             if new and quota and used + needed > quota:
                 return Claim(False, used, needed)
-            await db.executemany(
+            db.executemany(
                 "INSERT INTO blobs (tenant, sha256, size, used_at) VALUES (?, ?, ?, ?)",
                 [(tenant, sha256, size, time.time()) for sha256, size in new.items()],
             )
-            await db.executemany(_USE, [(time.time(), tenant, sha256) for sha256 in known])
-            await db.execute(
+            db.executemany(_USE, [(time.time(), tenant, sha256) for sha256 in known])
+            db.execute(
                 "INSERT INTO blob_sums (tenant, bytes) VALUES (?, ?)"
                 " ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes",
                 (tenant, needed),
             )
-        return Claim(True, used, needed)
+            return Claim(True, used, needed)
+
+        return await self._write(claimed, synced=synced)
 
     async def use(self, tenant: str, names: Collection[Sha256]) -> dict[Sha256, int]:
         known = (

@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-import aiosqlite
-
 from agentserve.core.plans import Sha256
 from agentserve.core.sessions import Pin
 from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import PassPin
+from agentserve.router.store.connection import Connection
 from agentserve.vision.layouts import LayoutLearner
 
 KEPT_PASS_PINS = 10_000
@@ -22,9 +21,7 @@ class SqliteNotes(Protocol):
     _pass_pins: dict[str, PassPin]
     """Of the table, those used lately: no other process writes them."""
 
-    def _transaction(
-        self, *, synced: bool = True
-    ) -> AbstractAsyncContextManager[aiosqlite.Connection]: ...
+    def _transaction(self, *, synced: bool = True) -> AbstractAsyncContextManager[Connection]: ...
 
     async def _rows(self, sql: str, *values: object) -> list: ...
 
@@ -55,8 +52,7 @@ class SqliteNotes(Protocol):
     async def drop_pass_pins(self, used_before: float) -> int:
         self._pass_pins.clear()
         async with self._transaction() as db:
-            cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
-            return cursor.rowcount
+            return await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
 
     # layouts
 
@@ -92,8 +88,7 @@ class SqliteNotes(Protocol):
 
     async def drop_key(self, key_id: str) -> bool:
         async with self._transaction() as db:
-            cursor = await db.execute("DELETE FROM keys WHERE id = ?", (key_id,))
-            return cursor.rowcount > 0
+            return await db.execute("DELETE FROM keys WHERE id = ?", (key_id,)) > 0
 
     # workers
 
@@ -106,8 +101,7 @@ class SqliteNotes(Protocol):
 
     async def remove_worker(self, url: str) -> bool:
         async with self._transaction() as db:
-            cursor = await db.execute("DELETE FROM workers WHERE url = ?", (url,))
-            return cursor.rowcount > 0
+            return await db.execute("DELETE FROM workers WHERE url = ?", (url,)) > 0
 
     # drains
 
