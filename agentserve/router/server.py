@@ -21,6 +21,7 @@ from agentserve.core.logs import set_up_logs
 from agentserve.core.tracing import exporting
 from agentserve.router.app import create_app
 from agentserve.router.hosts import HostCommand, program_host
+from agentserve.router.lag import hand_over_soon
 from agentserve.router.memory import keep_freed_memory, spare_what_is_loaded
 
 KEEP_ALIVE_S = 75
@@ -98,6 +99,7 @@ def run_router(
     set_up_logs(config.log)
     with listener, exporting("agentserve-router", config.trace):
         keep_freed_memory()
+        hand_over_soon()
         app = create_app(config, host_command=host_command)
         uvloop.run(_serve(app, listener, tls))
 
