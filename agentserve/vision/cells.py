@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -121,6 +123,20 @@ def as_png(pixels: np.ndarray) -> bytes:
     out = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(out, "PNG", compress_level=1)
     return out.getvalue()
+
+
+def quick_png(pixels: np.ndarray) -> bytes:
+    """The same in a third of the time, by rows as they are: Pillow tries five filters on each. A
+    page's picture is as small so, a photo's a quarter larger: for what stays on this machine."""
+    height, width, _ = pixels.shape
+    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each behind the number of its filter: none
+    rows[:, 1:] = pixels.reshape(height, -1)
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits a sample, RGB
+    chunks = (b"IHDR", head), (b"IDAT", zlib.compress(rows.data, 1)), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
 
 
 def as_pixels(picture: bytes) -> np.ndarray:

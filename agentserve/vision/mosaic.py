@@ -32,7 +32,7 @@ from agentserve.core.plans import (
 )
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Positions, VisionContext
-from agentserve.vision.cells import CutScreen, as_png, part
+from agentserve.vision.cells import CutScreen, part, quick_png
 from agentserve.vision.layouts import Layout
 from agentserve.vision.policies import MARKER_TOKENS, does_not_fit
 from agentserve.vision.regions import (
@@ -268,7 +268,7 @@ def _items(
     for region in regions:
         blob = region.blob
         if blob is None:
-            png = as_png(part(screen.pixels, region.box))
+            png = quick_png(part(screen.pixels, region.box))
             blob = sha256_of(png)
             pictures[blob] = png
         every = (region.box.width // settings.grid) * (region.box.height // settings.grid)

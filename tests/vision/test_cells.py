@@ -17,6 +17,7 @@ from agentserve.vision.cells import (
     cut,
     identity,
     part,
+    quick_png,
 )
 
 
@@ -90,11 +91,17 @@ def test_equal_cells_are_equal_wherever_they_are():
     assert identities[0] == identities[6]
 
 
-def test_png_and_back():
-    pixels = screen(4)[28:84, 56:112]
-    png = as_png(pixels)
+@pytest.mark.parametrize("written", [as_png, quick_png])
+@pytest.mark.parametrize("box", [(28, 84, 56, 112), (0, 1, 0, 1), (0, 140, 0, 196), (7, 9, 3, 100)])
+def test_png_and_back(written, box):
+    top, bottom, left, right = box
+    pixels = screen(4)[top:bottom, left:right]
+    png = written(pixels)
     assert np.array_equal(as_pixels(png), pixels)
-    assert as_png(pixels.copy()) == png
+    assert written(pixels.copy()) == png
+
+
+def test_other_pictures_are_read_as_well():
     jpeg = io.BytesIO()
     Image.fromarray(screen()).save(jpeg, "JPEG")
     assert as_pixels(jpeg.getvalue()).shape == (140, 196, 3)
