@@ -10,13 +10,41 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from agentserve.core.plans import Sha256
 from agentserve.router.store import storage_failed
 from agentserve.router.tasks import Tasks
+
+
+class Handed:
+    """The pictures of one turn. The calls block: make them in a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writing = threading.Lock()
+        self._over = False
+
+    def put(self, pictures: Mapping[Sha256, bytes]) -> None:
+        """Nothing once the turn is over: a thread goes on when its turn has ended. Raises
+        StorageFailed."""
+        with self._writing:
+            if self._over:
+                return
+            try:
+                self.folder.mkdir(exist_ok=True)
+                for sha256, data in pictures.items():
+                    (self.folder / sha256).write_bytes(data)
+            except OSError as error:
+                raise storage_failed(error) from error
+
+    def remove(self) -> None:
+        with self._writing:
+            self._over = True
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Handover:
@@ -32,30 +60,14 @@ class Handover:
         except OSError as error:
             raise storage_failed(error) from error
 
-    @asynccontextmanager
-    async def holding(self, pictures: Mapping[Sha256, bytes]) -> AsyncIterator[Path]:
-        """The folder with these pictures, for the time of the block. Raises StorageFailed."""
-        folder = self._root / secrets.token_hex(8)
-        writing = self._tasks.start(asyncio.to_thread(_write, folder, pictures))
+    @contextmanager
+    def turn(self) -> Iterator[Handed]:
+        """Of a turn, for the time of the block."""
+        handed = Handed(self._root / secrets.token_hex(8))
         try:
-            await asyncio.shield(writing)
-            yield folder
+            yield handed
         finally:
-            self._tasks.detach(_remove(folder, writing))
+            self._tasks.detach(asyncio.to_thread(handed.remove))
 
     async def stop(self) -> None:
         await self._tasks.stop()
-
-
-def _write(folder: Path, pictures: Mapping[Sha256, bytes]) -> None:
-    try:
-        folder.mkdir()
-        for sha256, data in pictures.items():
-            (folder / sha256).write_bytes(data)
-    except OSError as error:
-        raise storage_failed(error) from error
-
-
-async def _remove(folder: Path, writing: asyncio.Task[None]) -> None:
-    await asyncio.wait({writing})  # a thread goes on when its turn has ended
-    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -7,7 +7,7 @@ worker holds, which is stored with every turn, so that any worker can be given t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
@@ -62,6 +62,13 @@ class Planned:
         own = {shot.sha256: shot.data, shot.model_sha256: shot.model_image}
         return own if self.mosaic is None else own | self.mosaic.planned.pictures
 
+    @property
+    def shown(self) -> dict[Sha256, bytes]:
+        """Those of them that the program shows."""
+        pictures = self.pictures
+        names = [item.blob for item in self.plan.screen]
+        return {name: pictures[name] for name in names if name in pictures}
+
     def held(self, answer: HostAnswer) -> HeldRecord | None:
         """What a mosaic session's worker holds once the pieces of the program host's answer are
         settled. None for other policies: their transcript says it."""
@@ -97,9 +104,15 @@ class Planner:
         self._screens = RecentScreens()
 
     async def plan(
-        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, worker: Worker
+        self,
+        record: SessionRecord,
+        ask: TurnAsk,
+        shot: Screenshot,
+        worker: Worker,
+        hand: Callable[[Mapping[Sha256, bytes]], None],
     ) -> Planned:
         """The prompt of the next turn on ``worker``. The turn need not have begun: see ``begun``.
+        ``hand`` is called in a thread, with the new pictures that the program shows.
 
         Raises InvalidRequest when it cannot fit the worker's context, StorageFailed.
         """
@@ -111,7 +124,9 @@ class Planner:
         if session.cell is None:
             transcript = await self._store.transcript(session.id)
             plan = plan_turn(record, ask, shot, transcript, worker, self._max_turn_tokens)
-            return Planned(plan, record, shot)
+            planned = Planned(plan, record, shot)
+            await asyncio.to_thread(hand, planned.shown)
+            return planned
 
         stored = await self._store.held(session.id) or HeldRecord()
         wishes = Wishes(
@@ -124,11 +139,17 @@ class Planner:
         if not stored.pieces:
             layout = await self._surfaces.layout(record)
         budget = turn_budget(record, ask, worker, self._max_turn_tokens)
-        mosaic = await asyncio.to_thread(
-            _plan_mosaic, record, stored, shown, shot, budget, layout, wishes
-        )
-        self._screens.keep(shot.model_sha256, mosaic.screen)
-        return Planned(mosaic.planned.plan, record, shot, mosaic)
+
+        def plan_and_hand() -> Planned:
+            mosaic = _plan_mosaic(record, stored, shown, shot, budget, layout, wishes)
+            planned = Planned(mosaic.planned.plan, record, shot, mosaic)
+            hand(planned.shown)
+            return planned
+
+        planned = await asyncio.to_thread(plan_and_hand)
+        assert planned.mosaic is not None
+        self._screens.keep(shot.model_sha256, planned.mosaic.screen)
+        return planned
 
     async def begun(self, planned: Planned) -> Planned:
         """The plan of a turn that has begun: until then the session could be forked."""

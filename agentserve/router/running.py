@@ -22,7 +22,7 @@ from agentserve.router.asked import AskedTurn
 from agentserve.router.asking import TurnAsk, host_turn, started
 from agentserve.router.blobs import BlobStore
 from agentserve.router.clock import Clock
-from agentserve.router.handover import Handover
+from agentserve.router.handover import Handed, Handover
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.planning import Planned, Planner
@@ -111,7 +111,8 @@ class TurnRunner:
             shot = await self._tasks.run(self._decode(ask, name, record))
             turn.deadline.remaining()
             clock.decode_ms = clock.lap()
-            return await self._run(record, ask, shot, turn, clock)
+            with self._handover.turn() as handed:
+                return await self._run(record, ask, shot, turn, clock, handed)
         except asyncio.CancelledError:
             self._metrics.turns.labels("cancelled").inc()
             if turn.ended is None:
@@ -130,12 +131,18 @@ class TurnRunner:
                 )
 
     async def _run(
-        self, record: SessionRecord, ask: TurnAsk, shot: Screenshot, turn: AskedTurn, clock: Clock
+        self,
+        record: SessionRecord,
+        ask: TurnAsk,
+        shot: Screenshot,
+        turn: AskedTurn,
+        clock: Clock,
+        handed: Handed,
     ) -> TurnResult:
         running = RunningTurn(router=self._router, key=turn.key)
         record = record.model_copy(update={"running": running})
         storing = Storing(self._blobs, record.tenant, self._tasks)
-        early = self._plan_early(turn, record, ask, shot)
+        early = self._plan_early(turn, record, ask, shot, handed)
         try:
             with phase(self._metrics, "wait"):
                 record = await self._start(turn, record, shot, ask.request_id)
@@ -150,13 +157,13 @@ class TurnRunner:
                     record, worker = await self._sessions.pins.place(record, frozenset(lost))
                     tell(worker_id=worker.id)
                     queued_ms = clock.wait_ms + clock.lap()
-                    planned = await self._plan(early, record, ask, shot, worker)
+                    planned = await self._plan(early, record, ask, shot, worker, handed)
                 plan_ms += clock.lap()
                 turn.check()
                 turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
                 try:
                     storing.begin(planned.pictures)
-                    asking = self._ask_host(turn, record, ask, planned, worker)
+                    asking = self._ask_host(turn, record, ask, planned, worker, handed)
                     answer = await storing.beside(asking)
                     self._registry.answered(worker.id)
                     break
@@ -218,13 +225,19 @@ class TurnRunner:
         return await self._log.tell(record, started)
 
     def _plan_early(
-        self, turn: AskedTurn, record: SessionRecord, ask: TurnAsk, shot: Screenshot
+        self,
+        turn: AskedTurn,
+        record: SessionRecord,
+        ask: TurnAsk,
+        shot: Screenshot,
+        handed: Handed,
     ) -> _Early | None:
         """None for a turn that waits for its place, or must first find a worker."""
         worker = self._sessions.pins.holder(record)
         if worker is None or not turn.place.runs:
             return None
-        return _Early(worker, self._tasks.start(self._planner.plan(record, ask, shot, worker)))
+        planning = self._planner.plan(record, ask, shot, worker, handed.put)
+        return _Early(worker, self._tasks.start(planning))
 
     async def _plan(
         self,
@@ -233,11 +246,12 @@ class TurnRunner:
         ask: TurnAsk,
         shot: Screenshot,
         worker: Worker,
+        handed: Handed,
     ) -> Planned:
         if early is not None and early.worker.boot_id == worker.boot_id:
             planned = await early.planning
         else:
-            planned = await self._planner.plan(record, ask, shot, worker)
+            planned = await self._planner.plan(record, ask, shot, worker, handed.put)
         return await self._planner.begun(planned)
 
     async def _ask_host(
@@ -247,16 +261,13 @@ class TurnRunner:
         ask: TurnAsk,
         planned: Planned,
         worker: Worker,
+        handed: Handed,
     ) -> HostAnswer:
-        plan, pictures = planned.plan, planned.pictures
-        new = {item.blob: pictures[item.blob] for item in plan.screen if item.blob in pictures}
-        async with (
-            self._handover.holding(new) as folder,
-            self._planner.pictures(record, [*plan.prior, *plan.screen], new),
-        ):
-            left = turn.deadline.remaining()
-            most = self._config.max_turn_tokens
-            asked = host_turn(record, ask, plan, folder, worker, left, most)
+        plan, left = planned.plan, turn.deadline.remaining()
+        most = self._config.max_turn_tokens
+        asked = host_turn(record, ask, plan, handed.folder, worker, left, most)
+        pieces = [*plan.prior, *plan.screen]
+        async with self._planner.pictures(record, pieces, planned.shown):
             with self._registry.busy(worker.id), phase(self._metrics, "program"):
                 return await self._hosts.turn(asked)
 
