@@ -63,6 +63,16 @@ def is_free(record: SessionRecord, router: str) -> bool:
 
 
 @dataclass(frozen=True)
+class _Given:
+    """A turn and what it has to go by."""
+
+    turn: AskedTurn
+    ask: TurnAsk
+    shot: Screenshot
+    handed: Handed
+
+
+@dataclass(frozen=True)
 class _Early:
     """A plan that is made before the turn has begun, for a worker that should be the one."""
 
@@ -112,7 +122,7 @@ class TurnRunner:
             turn.deadline.remaining()
             clock.decode_ms = clock.lap()
             with self._handover.turn() as handed:
-                return await self._run(record, ask, shot, turn, clock, handed)
+                return await self._run(record, _Given(turn, ask, shot, handed), clock)
         except asyncio.CancelledError:
             self._metrics.turns.labels("cancelled").inc()
             if turn.ended is None:
@@ -130,22 +140,16 @@ class TurnRunner:
                     open_sent, ask.screenshot, name, space, max_bytes=limit
                 )
 
-    async def _run(
-        self,
-        record: SessionRecord,
-        ask: TurnAsk,
-        shot: Screenshot,
-        turn: AskedTurn,
-        clock: Clock,
-        handed: Handed,
-    ) -> TurnResult:
+    async def _run(self, record: SessionRecord, given: _Given, clock: Clock) -> TurnResult:
+        turn = given.turn
         running = RunningTurn(router=self._router, key=turn.key)
         record = record.model_copy(update={"running": running})
         storing = Storing(self._blobs, record.tenant, self._tasks)
-        early = self._plan_early(turn, record, ask, shot, handed)
+        early = self._plan_early(record, given)
         try:
+            await asyncio.sleep(0)  # so that planning, which takes longer, has its thread first
             with phase(self._metrics, "wait"):
-                record = await self._start(turn, record, shot, ask.request_id)
+                record = await self._start(record, given)
             clock.wait_ms = clock.lap()
             plan_ms = clock.decode_ms
             attempts = 0
@@ -157,13 +161,13 @@ class TurnRunner:
                     record, worker = await self._sessions.pins.place(record, frozenset(lost))
                     tell(worker_id=worker.id)
                     queued_ms = clock.wait_ms + clock.lap()
-                    planned = await self._plan(early, record, ask, shot, worker, handed)
+                    planned = await self._plan(early, record, given, worker)
                 plan_ms += clock.lap()
                 turn.check()
                 turn.tell(TurnEventType.STARTED, **started(planned.plan, worker, attempts))
                 try:
                     storing.begin(planned.pictures)
-                    asking = self._ask_host(turn, record, ask, planned, worker, handed)
+                    asking = self._ask_host(record, given, planned, worker)
                     answer = await storing.beside(asking)
                     self._registry.answered(worker.id)
                     break
@@ -180,7 +184,7 @@ class TurnRunner:
             held = None if planned.mosaic is None else await asyncio.to_thread(planned.held, answer)
             after = held.pieces if held else [*planned.plan.prior, *answer.pieces]
             result = turn_result(
-                record, shot, planned.plan, answer, after, worker, timings, attempts
+                record, given.shot, planned.plan, answer, after, worker, timings, attempts
             )
             stored = TurnRecord(result.epoch, turn.key, result, answer.pieces, held)
             with phase(self._metrics, "store"):
@@ -199,12 +203,11 @@ class TurnRunner:
         await asyncio.sleep(LEARN_AFTER_S)
         await self._planner.learn(planned)
 
-    async def _start(
-        self, turn: AskedTurn, record: SessionRecord, shot: Screenshot, request_id: str
-    ) -> SessionRecord:
+    async def _start(self, record: SessionRecord, given: _Given) -> SessionRecord:
         """The record once the turn has its place, and the store knows. Raises TurnTimeout,
         Overloaded."""
-        data = beginning(record, shot.sha256, request_id)
+        turn = given.turn
+        data = beginning(record, given.shot.sha256, given.ask.request_id)
         started = EventDraft(EventType.TURN_STARTED, data)
         waits = not turn.place.runs
         first = EventDraft(EventType.TURN_QUEUED, data) if waits else started
@@ -224,48 +227,31 @@ class TurnRunner:
         await turn.place.ready(turn.deadline)
         return await self._log.tell(record, started)
 
-    def _plan_early(
-        self,
-        turn: AskedTurn,
-        record: SessionRecord,
-        ask: TurnAsk,
-        shot: Screenshot,
-        handed: Handed,
-    ) -> _Early | None:
+    def _plan_early(self, record: SessionRecord, given: _Given) -> _Early | None:
         """None for a turn that waits for its place, or must first find a worker."""
         worker = self._sessions.pins.holder(record)
-        if worker is None or not turn.place.runs:
+        if worker is None or not given.turn.place.runs:
             return None
-        planning = self._planner.plan(record, ask, shot, worker, handed.put)
-        return _Early(worker, self._tasks.start(planning))
+        return _Early(worker, self._tasks.start(self._planned(record, given, worker)))
 
     async def _plan(
-        self,
-        early: _Early | None,
-        record: SessionRecord,
-        ask: TurnAsk,
-        shot: Screenshot,
-        worker: Worker,
-        handed: Handed,
+        self, early: _Early | None, record: SessionRecord, given: _Given, worker: Worker
     ) -> Planned:
         if early is not None and early.worker.boot_id == worker.boot_id:
             planned = await early.planning
         else:
-            planned = await self._planner.plan(record, ask, shot, worker, handed.put)
+            planned = await self._planned(record, given, worker)
         return await self._planner.begun(planned)
 
+    async def _planned(self, record: SessionRecord, given: _Given, worker: Worker) -> Planned:
+        return await self._planner.plan(record, given.ask, given.shot, worker, given.handed.put)
+
     async def _ask_host(
-        self,
-        turn: AskedTurn,
-        record: SessionRecord,
-        ask: TurnAsk,
-        planned: Planned,
-        worker: Worker,
-        handed: Handed,
+        self, record: SessionRecord, given: _Given, planned: Planned, worker: Worker
     ) -> HostAnswer:
-        plan, left = planned.plan, turn.deadline.remaining()
-        most = self._config.max_turn_tokens
-        asked = host_turn(record, ask, plan, handed.folder, worker, left, most)
+        plan, left = planned.plan, given.turn.deadline.remaining()
+        folder, most = given.handed.folder, self._config.max_turn_tokens
+        asked = host_turn(record, given.ask, plan, folder, worker, left, most)
         pieces = [*plan.prior, *plan.screen]
         async with self._planner.pictures(record, pieces, planned.shown):
             with self._registry.busy(worker.id), phase(self._metrics, "program"):
