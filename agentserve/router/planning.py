@@ -181,16 +181,6 @@ class Planner:
         shown = [] if stored is None or stored.shown is None else [stored.shown]
         await self._blobs.use(record.tenant, [*_names(await self.held(record)), *shown])
 
-    def computed(self, planned: Planned, pieces: Sequence[Piece], worker: Worker) -> None:
-        """A completed turn has added ``pieces`` to what its worker has of the session's surface."""
-        if planned.mosaic is not None and not planned.plan.prior:
-            self._surfaces.shown(planned.record, pieces, worker)
-
-    async def learn(self, planned: Planned) -> None:
-        """Let the session's surface learn from a completed turn's screen."""
-        if planned.mosaic is not None:
-            await self._surfaces.observe(planned.record, planned.mosaic.screen.identities)
-
     async def _aimed(self, record: SessionRecord) -> list[tuple[int, int]]:
         """Where the last action pointed, in model px."""
         session = record.session

@@ -8,6 +8,7 @@ for all of it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentserve.core.config import RouterConfig
@@ -36,6 +37,7 @@ from agentserve.router.store import (
     VersionConflict,
 )
 from agentserve.router.storing import Storing
+from agentserve.router.surfaces import Surfaces
 from agentserve.router.tasks import Tasks, end, to_its_end
 from agentserve.router.telemetry import phase
 from agentserve.router.turn_log import TurnLog, beginning
@@ -93,6 +95,7 @@ class TurnRunner:
         blobs: BlobStore,
         handover: Handover,
         planner: Planner,
+        surfaces: Surfaces,
         metrics: Metrics,
         router: str,
     ) -> None:
@@ -106,6 +109,7 @@ class TurnRunner:
         self._blobs = blobs
         self._handover = handover
         self._planner = planner
+        self._surfaces = surfaces
         self._metrics = metrics
         self._tasks = Tasks()
         self._decodes = asyncio.Semaphore(MAX_DECODES)
@@ -194,14 +198,16 @@ class TurnRunner:
             await to_its_end(self._undo(record, error, early, storing))
             raise
         self._metrics.turn_completed(result)
-        self._planner.computed(planned, answer.pieces, worker)
-        self._tasks.detach(self._learn(planned))
+        if planned.mosaic is not None:
+            if not planned.plan.prior:
+                self._surfaces.shown(record, answer.pieces, worker)
+            self._tasks.detach(self._learn(record, planned.mosaic.screen.identities))
         return result
 
-    async def _learn(self, planned: Planned) -> None:
+    async def _learn(self, record: SessionRecord, screen: Sequence[Sha256]) -> None:
         """Milliseconds of this thread's time, for which the client need not wait."""
         await asyncio.sleep(LEARN_AFTER_S)
-        await self._planner.learn(planned)
+        await self._surfaces.observe(record, screen)
 
     async def _start(self, record: SessionRecord, given: _Given) -> SessionRecord:
         """The record once the turn has its place, and the store knows. Raises TurnTimeout,

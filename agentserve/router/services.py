@@ -111,8 +111,8 @@ async def running_services(
             handover = Handover(config.data / "handover")
             turn_log = TurnLog(store, events, sessions)
             runner = TurnRunner(
-                config, turn_log, sessions, registry, hosts, blobs, handover, planner, metrics,
-                replica.id,
+                config, turn_log, sessions, registry, hosts, blobs, handover, planner, surfaces,
+                metrics, replica.id,
             )  # fmt: skip
             turns = Turns(
                 config, store, events, sessions, turn_log, runner, metrics, admission.turns,
