@@ -8,7 +8,7 @@ import sys
 
 from agentserve.core.config import MIB
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Of glibc's ``mallopt``."""
 _KEPT = 128 * MIB
 """Freed memory that stays with the process."""
@@ -28,6 +28,8 @@ def keep_freed_memory() -> None:
         if mallopt is not None:
             mallopt(_TRIM_THRESHOLD, _KEPT)
             mallopt(_MMAP_THRESHOLD, _MAPPED)
+            # threads that have memory each do not use what another has freed
+            mallopt(_ARENA_MAX, 1)
 
 
 def spare_what_is_loaded() -> None:

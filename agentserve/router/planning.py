@@ -43,6 +43,8 @@ class _Mosaic:
 
     planned: MosaicPlan
     before: Held
+    shown: Sha256 | None
+    """The blob of the screen that is held."""
     screen: CutScreen
 
 
@@ -146,10 +148,7 @@ class Planner:
             hand(planned.shown)
             return planned
 
-        planned = await asyncio.to_thread(plan_and_hand)
-        assert planned.mosaic is not None
-        self._screens.keep(shot.model_sha256, planned.mosaic.screen)
-        return planned
+        return await asyncio.to_thread(plan_and_hand)
 
     async def begun(self, planned: Planned) -> Planned:
         """The plan of a turn that has begun: until then the session could be forked."""
@@ -158,6 +157,15 @@ class Planner:
         stored = await self._store.held(planned.record.session.id)
         forked = stored is not None and stored.forked
         return replace(planned, plan=planned.plan.model_copy(update={"forked": forked}))
+
+    def completed(self, planned: Planned, held: HeldRecord) -> None:
+        """The next turn of a mosaic session will be planned against another screen."""
+        assert planned.mosaic is not None
+        last, screen = planned.mosaic.shown, planned.mosaic.screen
+        if held.shown is not None and held.shown != last:
+            self._screens.keep(held.shown, screen)
+            if last is not None:
+                self._screens.let_go(last, screen.cell)
 
     async def held(self, record: SessionRecord) -> list[Piece]:
         """What the session's worker holds of it: the next prompt begins with it, as long as its
@@ -223,4 +231,4 @@ def _plan_mosaic(
     limits = Limits(tokens=budget, positions=budget)
     picture = shot.model_sha256 if shot.exact else None
     planned = plan_mosaic(settings, held, screen, session.turns, limits, layout, wishes, picture)
-    return _Mosaic(planned, held, screen)
+    return _Mosaic(planned, held, stored.shown, screen)

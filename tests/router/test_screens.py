@@ -27,6 +27,19 @@ def test_those_used_last_stay() -> None:
     assert kept.get("a", 2 * CELL) is None
 
 
+def test_what_no_session_has_any_more_goes() -> None:
+    kept = RecentScreens()
+    kept.keep("a", screen(1))
+    kept.keep("a", screen(1))  # of another session, which looks the same
+    kept.let_go("a", CELL)
+    assert kept.get("a", CELL) is not None
+    kept.let_go("a", CELL)
+    assert kept.get("a", CELL) is None
+    kept.let_go("a", CELL)  # a fork's: it was never kept for it
+    kept.keep("a", screen(1))
+    assert kept.get("a", CELL) is not None
+
+
 def test_one_is_kept_however_large() -> None:
     one = screen(1)
     kept = RecentScreens(max_bytes=1)
