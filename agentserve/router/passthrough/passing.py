@@ -8,6 +8,7 @@ import time
 
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
+from agentserve.router.passthrough.body import Body
 from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
 from agentserve.router.pins import no_worker
 from agentserve.router.sessions import Sessions
@@ -32,7 +33,7 @@ class Passing:
         self,
         tenant: str,
         name: str | None,
-        body: bytes,
+        body: Body,
         lost: frozenset[str] = frozenset(),
     ) -> Worker:
         """The worker for a tenant's request; ``lost`` names those that this request found dead.
@@ -51,7 +52,7 @@ class Passing:
         async with self._placing:
             return await self._by_name(f"{tenant}/{name}" if tenant else name, body, lost)
 
-    async def _by_name(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+    async def _by_name(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
         known = await self._store.pass_pin(name)
         now = time.time()
         if known is not None:
@@ -67,14 +68,14 @@ class Passing:
         await self._store.put_pass_pin(PassPin(name, pin, now))
         return worker
 
-    async def _pick(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+    async def _pick(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
         workers = await self._sessions.pins.workers()
         ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
         # one that is being drained still serves when nobody else does: a name holds nothing there
         ready = [worker for worker in ready if worker.drain is None] or ready
         # Only a choice between models needs the body's word on it: it may hold megabytes.
         if len({names_of(worker) for worker in ready}) > 1:
-            model = _model_of(body)
+            model = _model_of(body.whole())
             named = [worker for worker in ready if model in names_of(worker)]
             if model is not None and not named:
                 raise no_worker(workers, Need(model=model))
