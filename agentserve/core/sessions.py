@@ -209,11 +209,11 @@ class Timings(Wire):
     """Milliseconds of a turn, from the router's side."""
 
     queue_ms: float = 0.0
-    """Waiting for the session, a worker and a program host."""
+    """Until the turn had its place and had begun."""
     plan_ms: float = 0.0
-    """Decoding and storing the screenshot, planning the prompt."""
+    """Decoding the screenshot, planning the prompt."""
     program_ms: float = 0.0
-    """The program's own turn, generation included."""
+    """The program's own turn, waiting for a host and generation included."""
     total_ms: float = 0.0
 
 

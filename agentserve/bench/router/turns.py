@@ -2,6 +2,10 @@
 
     own = what the client waits - what the scripted program host took, its worker included
 
+What the router does while the program runs, the client does not wait for, and ``own`` is without
+it: the pictures are stored then, which takes less than the few tens of ms that the scripted program
+does. What would take longer is waited for, and counts. ``total`` is all that the client waits.
+
 Sessions of each policy, with their screenshots sent in each way, take turns, so that all meet the
 same machine. Client and screenshots are prepared: their making is not counted.
 """
@@ -59,9 +63,9 @@ class TurnFigures(Wire):
     own_first: float
     """Of the sessions' first turns alone: the whole screen is sent."""
     plan: float
-    """Of it: decoding and storing the screenshot, comparing screens, planning the prompt."""
+    """Of it: decoding the screenshot, comparing screens, planning the prompt."""
     queue: float
-    """Of it: choosing the worker."""
+    """Of it: telling the store that the turn begins, beside the planning."""
     upload: float | None
     """Of the blob, before the turn and not part of it."""
 
