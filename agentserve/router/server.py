@@ -31,7 +31,7 @@ KEEP_ALIVE_S = 75
 that they never send into one that is being closed."""
 STOP_TIMEOUT_S = 10
 """How long open requests may go on once the router is told to stop."""
-FIRST_REQUEST_S = 1.0
+FIRST_REQUEST_S = 2.0
 """How long it then waits for the first request of a connection that came by the shared port."""
 
 

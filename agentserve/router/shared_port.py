@@ -19,7 +19,8 @@ from agentserve.core.errors import InvalidRequest, Unavailable
 BACKLOG = 2048
 JOIN_PATIENCE_S = 10.0
 """After so long without a ready worker clients had better be told so."""
-HANDSHAKE_S = 1.0
+HANDSHAKE_S = 2.0
+"""Longest wait for the TLS handshake of a connection that was taken when the port is left."""
 POLL_S = 0.02
 
 Protocol = Callable[[], asyncio.Protocol]

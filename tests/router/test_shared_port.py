@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,12 +16,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+import trustme
 import uvloop
 
 from agentserve.client import RouterClient
 from agentserve.core.config import RouterConfig
 from agentserve.core.errors import InvalidRequest, Unavailable
-from agentserve.router.server import run_router
+from agentserve.router.server import Tls, run_router
 from agentserve.router.shared_port import SharedPort, bind_shared
 from agentserve.testing.worker import FakeWorker
 
@@ -141,6 +143,20 @@ async def test_sigterm_loses_no_request(tmp_path, redis_server, worker):
         assert set(reached) == {survivor}
 
 
+async def test_the_first_request_of_a_connection_is_waited_for(tmp_path, redis_server, worker):
+    async with sharing(tmp_path, redis_server, worker) as routers:
+        host, port = routers.url.removeprefix("http://").split(":")
+        opened = [await asyncio.open_connection(host, int(port)) for _ in range(12)]
+        routers.processes[0].terminate()
+        await asyncio.sleep(0.3)  # it has been heard
+        for _, writer in opened:
+            writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        for reader, writer in opened:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            writer.close()
+        assert await asyncio.wait_for(routers.processes[0].wait(), 30) == 0
+
+
 async def test_a_killed_routers_share_goes_to_the_other_at_once(tmp_path, redis_server, worker):
     async with sharing(tmp_path, redis_server, worker) as routers:
         survivor = await routers.who(routers.own[1])
@@ -160,24 +176,45 @@ class Echo(asyncio.Protocol):
         self._transport.write(data)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_connections_that_wait_are_taken_before_the_port_is_left(run):
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tls, ssl.SSLContext]:
+    """A server's, and what trusts it."""
+    folder, authority = tmp_path_factory.mktemp("tls"), trustme.CA()
+    issued, trusting = authority.issue_cert("127.0.0.1"), ssl.create_default_context()
+    issued.cert_chain_pems[0].write_to_path(folder / "cert")
+    issued.private_key_pem.write_to_path(folder / "key")
+    authority.configure_trust(trusting)
+    return Tls(folder / "cert", folder / "key"), trusting
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_connections_that_wait_are_taken_before_the_port_is_left(run, encrypted, certificates):
     port = free_port()
+    tls, trusting = None, None
+    if encrypted:
+        files, trusting = certificates
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(files.cert, files.key)
+
+    def echoed(client: socket.socket) -> bytes:
+        if trusting is not None:
+            client = trusting.wrap_socket(client, server_hostname="127.0.0.1")
+        with client:
+            client.sendall(b"hello")
+            return client.recv(5)
 
     async def scene() -> None:
         shared = SharedPort(bind_shared("127.0.0.1", port), lambda: True)
-        await shared.join(Echo, None)
-        clients = []
-        for _ in range(5):  # nothing is awaited: nobody accepts them
-            client = socket.create_connection(("127.0.0.1", port), timeout=30)
-            client.sendall(b"hello")
-            clients.append(client)
-        await shared.leave(Echo, None)
+        await shared.join(Echo, tls)
+        # nothing is awaited meanwhile: nobody accepts them
+        clients = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(5)]
+        leaving = asyncio.create_task(shared.leave(Echo, tls))
+        answers = await asyncio.gather(*(asyncio.to_thread(echoed, one) for one in clients))
+        assert answers == [b"hello"] * 5
+        await leaving
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
-        for client in clients:
-            assert await asyncio.to_thread(client.recv, 5) == b"hello"
-            client.close()
 
     run(scene())
 
