@@ -233,6 +233,16 @@ async def test_a_router_joins_once_a_worker_is_ready():
     await shared.leave(Echo, None)
 
 
+async def test_a_port_that_is_lost_before_it_is_joined_is_told():
+    port = free_port()
+    with bind_shared("127.0.0.1", port) as listener, socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with pytest.raises(Unavailable, match=f"cannot share 127.0.0.1:{port}"):
+            await SharedPort(listener, lambda: True).join(Echo, None)
+
+
 def config(tmp_path: Path, port: int) -> RouterConfig:
     return RouterConfig(data=tmp_path / "data", store="redis://127.0.0.1:1/0", shared_port=port)
 
