@@ -22,7 +22,7 @@ from agentserve.core.errors import TurnTimeout, WorkerLost
 from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
 from agentserve.router.circuit import Circuit
 from agentserve.router.discovery import Discovery
-from agentserve.router.forwarding import Forwarded, Forwarder, Lost, Silent
+from agentserve.router.forwarding import Forwarded, Forwarder, Headers, Lost, Pieces, Silent
 from agentserve.router.store import PinLoad
 from agentserve.router.tasks import end
 
@@ -113,7 +113,7 @@ class WorkerRegistry:
 
     async def stop(self) -> None:
         await end([*self._pollers.values(), *([self._follower] if self._follower else [])])
-        await self._forwarder.close()
+        self._forwarder.close()
         await self._http.aclose()
 
     async def _follow(self, told: AsyncIterator[list[str]]) -> None:
@@ -187,8 +187,8 @@ class WorkerRegistry:
         worker: Worker,
         method: str,
         target: str,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
+        headers: Headers,
+        body: Pieces,
     ) -> AsyncIterator[Forwarded]:
         """Send a request as it is and yield the response, its body unread: ``chunks`` reads it.
         ``target`` is path and query. Raises WorkerLost when the worker dies, TurnTimeout when it
@@ -240,17 +240,17 @@ class WorkerRegistry:
         worker: Worker,
         method: str,
         target: str,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
+        headers: Headers,
+        body: Pieces,
     ) -> Forwarded:
         """Send a request; once more when a connection kept from an earlier one breaks before any
         answer while the worker lives on: it was closing that connection for being idle."""
         try:
-            return await self._forwarder.send(method, worker.url + target, headers, body)
+            return await self._forwarder.send(method, worker.url, target, headers, body)
         except Lost as lost:
             if not lost.kept or not await self._lives_on(worker):
                 raise
-        return await self._forwarder.send(method, worker.url + target, headers, body)
+        return await self._forwarder.send(method, worker.url, target, headers, body)
 
     # health
 

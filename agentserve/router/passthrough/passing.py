@@ -7,6 +7,7 @@ import time
 
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
+from agentserve.router.passthrough.body import Body
 from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
 from agentserve.router.pins import no_worker
 from agentserve.router.sessions import Sessions
@@ -32,7 +33,7 @@ class Passing:
         self,
         tenant: str,
         name: str | None,
-        body: bytes,
+        body: Body,
         lost: frozenset[str] = frozenset(),
     ) -> Worker:
         """The worker for a tenant's request; ``lost`` names those that this request found dead.
@@ -50,7 +51,7 @@ class Passing:
             return worker
         return await self._by_name(f"{tenant}/{name}" if tenant else name, body, lost)
 
-    async def _by_name(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+    async def _by_name(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
         known = await self._store.pass_pin(name)
         while True:
             now = time.time()
@@ -78,14 +79,14 @@ class Passing:
             return None
         return None if why_lost(known.pin, worker) else worker
 
-    def _pick(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+    def _pick(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
         workers = self._registry.snapshot({})
         ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
         # one that is being drained still serves when nobody else does: a name holds nothing there
         ready = [worker for worker in ready if worker.drain is None] or ready
         # Only a choice between models needs the body's word on it: it may hold megabytes.
         if len({names_of(worker) for worker in ready}) > 1:
-            model = _model_of(body)
+            model = _model_of(body.whole())
             named = [worker for worker in ready if model in names_of(worker)]
             if model is not None and not named:
                 raise no_worker(workers, Need(model=model))
