@@ -140,11 +140,13 @@ def launch(
     *,
     plain_workers: bool = False,
     options: Sequence[str] = (),
+    sharing: Sequence[str] = (),
 ) -> Running:
     """A router over ``workers``, on a free port, its data and log in ``folder``.
 
     Health is checked every second by all of them, so that a probe takes seconds; everything else
-    is as each of them comes, but for further ``options`` of its command.
+    is as each of them comes, but for another router's further ``options``, and what ours is told of
+    those with which it is ``sharing``.
     """
     port = free_port()
     environment = {}
@@ -154,7 +156,7 @@ def launch(
             *("--port", str(port), "--data", str(folder / "data")),
             *(word for url in workers for word in ("--worker", url)),
             *(["--plain-workers"] if plain_workers else []),
-            *options,
+            *sharing,
         )
     else:
         assert target.policy is not None
@@ -188,13 +190,13 @@ def launch_together(
         redis_port,
         folder / "redis.log",
     )
-    shared = (
+    sharing = (
         *("--store", f"redis://127.0.0.1:{redis_port}/0", "--blobs", str(folder / "blobs")),
         *("--shared-port", str(port)),
     )
     routers = [
         launch(
-            OURS, workers, folder / f"router-{number}", plain_workers=plain_workers, options=shared
+            OURS, workers, folder / f"router-{number}", plain_workers=plain_workers, sharing=sharing
         )
         for number in range(target.routers)
     ]
