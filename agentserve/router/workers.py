@@ -139,6 +139,11 @@ class WorkerRegistry:
         """All workers as they are now. ``loads`` comes from the store."""
         return [entry.view(loads.get(entry.id, NOTHING)) for entry in self._entries.values()]
 
+    @property
+    def ready(self) -> int:
+        """How many may be sent requests."""
+        return sum(entry.state is WorkerState.READY for entry in self._entries.values())
+
     def get(self, worker_id: str) -> Worker | None:
         """One worker, without its number of pins."""
         entry = self._entries.get(worker_id)

@@ -32,6 +32,7 @@ from agentserve.router.store.base import (
 )
 from agentserve.router.store.connection import Connection
 from agentserve.router.store.migrations import migrate
+from agentserve.router.store.pin_cache import PinCache
 from agentserve.router.store.recent import MAX_CHARACTERS, RecentSessions
 from agentserve.router.store.sqlite_changes import copy_turns, insert_events, insert_turn
 from agentserve.router.store.sqlite_ledger import SqliteLedger
@@ -48,7 +49,7 @@ class SqliteStore(SqliteNotes):
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
-        self._pass_pins = {}
+        self._pass_pins = PinCache()
         self._recent = recent
         self.ledger = SqliteLedger(self._write, self._transaction, self._rows)
 
