@@ -123,7 +123,9 @@ class Tree(UnifiedRadixCache):
         req.lock = self.lock(left)
         req.last_node = left
 
-    def release_path(self, key: array[int], salt: str | None, extra: str | None, down_to: int) -> int:
+    def release_path(
+        self, key: array[int], salt: str | None, extra: str | None, down_to: int
+    ) -> int:
         """Free the slots of ``key`` behind its first ``down_to`` tokens: how many tokens are left.
 
         From its end up, as long as no request holds them and no other sequence continues them.

@@ -34,6 +34,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
+from agentserve.router.releasing import Releases
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import MeasuredStore, RedisStore, SqliteStore, Store
@@ -98,8 +99,9 @@ async def running_services(
             hosts = HostPool(config, backend.folder.root, command, metrics)
             surfaces = Surfaces(store, hosts, config.public_surfaces)
             planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
+            releases = Releases(registry, surfaces, metrics)
             sessions = Sessions(
-                store, events, registry, hosts, surfaces, planner, metrics,
+                store, events, registry, hosts, surfaces, planner, metrics, releases,
                 max_turn_tokens=config.max_turn_tokens,
             )  # fmt: skip
             replica = Replica(store, lambda session_id: turns.heard(session_id))
@@ -107,7 +109,7 @@ async def running_services(
             admission = Admissions.of(config, keys.limits_of)
             turns = Turns(
                 config, store, events, sessions, registry, hosts, blobs, planner, metrics,
-                admission.turns, replica.id,
+                releases, admission.turns, replica.id,
             )  # fmt: skip
             passing = Passing(store, sessions, registry)
             drains = Drains(
@@ -146,6 +148,7 @@ async def running_services(
                 await drains.close()
                 await turns.stop()
                 await reaper.stop()
+                await releases.stop()
                 await hosts.stop()
                 await registry.stop()
                 await replica.stop()

@@ -36,6 +36,7 @@ from agentserve.router.events import EventLog
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.planning import Planner
+from agentserve.router.releasing import Releases
 from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import (
@@ -75,6 +76,7 @@ class Turns:
         blobs: BlobStore,
         planner: Planner,
         metrics: Metrics,
+        releases: Releases,
         admission: Admission,
         router: str,
     ) -> None:
@@ -89,6 +91,7 @@ class Turns:
         self._blobs = blobs
         self._planner = planner
         self._metrics = metrics
+        self._releases = releases
         self._admission = admission
         self._log = TurnLog(store, events, sessions)
         self._tasks = Tasks()
@@ -372,10 +375,11 @@ class Turns:
     async def _undo(
         self, record: SessionRecord, error: BaseException, storing: asyncio.Task[list[str]] | None
     ) -> None:
-        """The session must not stay running."""
+        """The session must not stay running. Once it is closed, this was the last of it."""
         if storing is not None:
             await end([storing])
-        await self._log.fail(record, error)
+        if await self._log.fail(record, error):
+            self._releases.over(record)
 
     async def _retry(
         self, record: SessionRecord, worker: Worker, error: AgentServeError, lost: set[str]
