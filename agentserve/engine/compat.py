@@ -86,6 +86,14 @@ NAMES: tuple[Name, ...] = (
         server_only=True,
     ),
     Name("sglang.srt.managers.scheduler.Scheduler.collect_inflight_reqs", "(self)"),
+    Name(
+        "sglang.srt.managers.io_struct.DumperControlReqInput",
+        "(*, rid=None, http_worker_ipc=None, method, body)",
+    ),
+    Name(
+        "sglang.srt.managers.io_struct.DumperControlReqOutput",
+        "(*, rid=None, http_worker_ipc=None, success, response, error='')",
+    ),
     Name(f"{_QWEN_VL}._prepare_mm_items_for_transport", "(self, mm_items)", server_only=True),
     Name(
         f"{_QWEN_VL}.prepare_media_artifacts",

@@ -10,8 +10,8 @@ import pytest
 
 from agentserve.core.errors import SessionClosed
 from agentserve.core.sessions import Session
-from agentserve.router.releasing import BATCH
 from agentserve.router.reaper import REAP_EVERY_S
+from agentserve.router.releasing import BATCH
 from agentserve.testing.worker import FakeWorker
 
 from .rig import Rig, eventually, new_session, picture, running_rig
