@@ -130,12 +130,10 @@ class Tree(UnifiedRadixCache):
 
         From its end up, as long as no request holds them and no other sequence continues them.
         """
-        asked = RadixKey(key, extra, cache_salt=salt)
-        pages = -(-down_to // self.page_size)
-        if 0 < (down_to := min(pages * self.page_size, len(key))):
-            # parts the node that it lies in
-            super().match_prefix(MatchPrefixParams(key=self._named(asked, key[:down_to])))
-        found = super().match_prefix(MatchPrefixParams(key=asked))
+        down_to += -down_to % self.page_size
+        if 0 < down_to < len(key):
+            self._find(key[:down_to], salt, extra)  # parts the node in which it lies
+        found = self._find(key, salt, extra)
         left, end, children = found.device_prefix_len, found.last_device_node, 0
         if left <= down_to:
             return left
@@ -176,6 +174,10 @@ class Tree(UnifiedRadixCache):
     def free(self, slots: torch.Tensor) -> None:
         """Give slots back that are the request's own, and no longer in its row."""
         self.token_to_kv_pool_allocator.free(slots)
+
+    def _find(self, key: array[int], salt: str | None, extra: str | None) -> MatchResult:
+        asked = RadixKey(key, extra, cache_salt=salt)
+        return super().match_prefix(MatchPrefixParams(key=asked))
 
     @staticmethod
     def _named(asked: RadixKey, key: array[int]) -> RadixKey:
