@@ -121,26 +121,12 @@ class TestWhileOthersRun:
     def test_its_own_request_ends_first(self, cold: Worker):
         session = started(cold, "one")
         pieces = session.prompt(changed(1, 10), [PARTS[1]], "")
-        body = session.body(pieces, stream=True, sampling_params={"max_new_tokens": 2000})
+        body = session.body(pieces, stream=True, sampling_params={"max_new_tokens": 3000})
         with cold.client.stream("POST", "/generate", json=body) as response:
             next(response.iter_lines())
+            assert release(cold, "one") == KvReleased(freed_tokens=0, running=["one"])
         # the client has left, and the worker may not know yet
         assert release(cold, "one").running == []
-        assert slots_in_use(cold.client) == 0
-
-    def test_one_that_does_not_end(self, cold: Worker):
-        session = started(cold, "one")
-        with ThreadPoolExecutor() as pool:
-            pieces = session.prompt(changed(1, 10), [PARTS[1]], "")
-            long = {"max_new_tokens": 1500}
-            body = session.body(pieces, sampling_params=long)
-            running = pool.submit(cold.client.post, "/generate", json=body)
-            _until_running(cold)
-            released = release(cold, "one")
-            if not running.done():
-                assert released == KvReleased(freed_tokens=0, running=["one"])
-            assert running.result().status_code == 200
-        freed(cold, "one")
         assert slots_in_use(cold.client) == 0
 
 
