@@ -12,6 +12,7 @@ from agentserve.core.logs import tell
 from agentserve.core.sessions import Pin
 from agentserve.core.tracing import begin_anew
 from agentserve.core.workers import OverSession
+from agentserve.router.forking import begun_by_forks
 from agentserve.router.metrics import Metrics
 from agentserve.router.store import SessionRecord
 from agentserve.router.surfaces import Surfaces
@@ -56,7 +57,7 @@ class Releases:
         if len(waiting) >= MAX_WAITING:
             log.warning("worker %s is told of so many ended sessions that it misses some", place[0])
             return
-        keep = max(self._surfaces.shared(record)(worker), _for_forks(record))
+        keep = max(self._surfaces.shared(record)(worker), begun_by_forks(record))
         waiting[record.session.id] = OverSession(id=record.session.id, keep=keep)
         if not begun:
             self._tasks.detach(self._tell(place))
@@ -79,12 +80,3 @@ class Releases:
                 self._metrics.released(place[0], released.freed_tokens)
         finally:
             del self._waiting[place]
-
-
-def _for_forks(record: SessionRecord) -> int:
-    """First tokens that a fork of the session may not have found yet. A mosaic's worker sees to
-    that itself as soon as the session has gone on."""
-    forked = record.forked
-    if forked is None or (record.session.cell is not None and forked.turn != record.session.turns):
-        return 0
-    return forked.tokens

@@ -22,18 +22,17 @@ from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
     Pin,
-    ScreenPolicy,
     Session,
     SessionCreate,
     SessionPage,
     SessionStatus,
     Usage,
-    creation_of,
 )
 from agentserve.core.tenants import NOBODY
 from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
+from agentserve.router.forking import check_fork, forked
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of
@@ -44,7 +43,6 @@ from agentserve.router.releasing import Releases
 from agentserve.router.store import (
     OPEN,
     EventDraft,
-    Forked,
     SessionRecord,
     Store,
     VersionConflict,
@@ -60,9 +58,6 @@ from agentserve.vision.policies import (
 )
 
 _BATCH = 100
-
-
-_INHERITED = ("program", "model", "viewport", "scale", "surface", *ScreenPolicy.model_fields)
 
 
 def _new_id() -> str:
@@ -234,7 +229,7 @@ class Sessions:
             # the parent is idle: no turn of its runs in the fork either
             record = parent.model_copy(update={"session": session, "forked": None, "version": 0})
             try:
-                parent = await self._events.update(_forked(parent))
+                parent = await self._events.update(forked(parent))
                 await self._events.create(record, events, parent)
             except VersionConflict:  # a turn of the parent has begun meanwhile
                 continue
@@ -383,30 +378,9 @@ def _closed(record: SessionRecord, status: SessionStatus) -> SessionRecord:
     return record.with_session(status=status, closed_at=now())
 
 
-def _forked(record: SessionRecord) -> SessionRecord:
-    """Of a session from which another one is to be begun. What an earlier fork began with is a
-    beginning of it, too, unless the prompt was restarted."""
-    session = record.session
-    assert session.pin is not None
-    tokens = session.pin.expected_cached_tokens
-    return record.model_copy(update={"forked": Forked(turn=session.turns, tokens=tokens)})
-
-
 def _visual_tokens(create: SessionCreate) -> int:
     """Of its screen, about: the grid depends on the model, which is not chosen yet."""
     return screen_space(create.viewport, create.scale, min(f.grid for f in FAMILIES)).visual_tokens
-
-
-def check_fork(create: SessionCreate, parent: Session) -> None:
-    """Raises InvalidRequest when a fork asks for something else than what its parent is."""
-    same = creation_of(parent)
-    for name in _INHERITED:
-        value, expected = getattr(create, name), getattr(same, name)
-        if value != expected and (name, value) not in (("cell", None), ("model", None)):
-            raise InvalidRequest(
-                f"{name} is {value!r}; that of the parent {parent.id} is {expected!r}",
-                hint="a fork continues its parent's prompt: send the same values",
-            )
 
 
 def _warnings(policy: Policy, worker: Worker) -> list[str]:

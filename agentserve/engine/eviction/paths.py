@@ -13,7 +13,8 @@ from agentserve.engine.eviction.keys import Sequence, digest
 
 MAX_OWNERS = 4096
 MAX_PATHS = 32
-"""Of one owner: a prompt that does not go on from the one before begins another."""
+"""Of one owner, who begins another with a prompt that does not go on from the one before. As many
+remembered sequences of each are known."""
 MAX_TOKENS = 8 << 20
 """Of all paths together, 8 bytes each."""
 
@@ -79,15 +80,14 @@ class Paths:
             return
         path = Path(key, namespace, digest(key, len(key)))
         known = self._take(owner)
-        if sequence is not None:
-            before, left = known, []
-        else:
-            before = [one for one in known if one.begins(path)]
-            left = [one for one in known if one not in before]
+        before: list[Path] = []
+        left: list[Path] = []
+        for one in known:
+            (before if sequence is not None or one.begins(path) else left).append(one)
         remembered = [one for old in before for one in old.sequences]
         if sequence is not None:
             remembered.append(sequence)
-        path = replace(path, sequences=tuple(remembered))
+        path = replace(path, sequences=tuple(remembered[-self._path_limit :]))
         self._put(owner, [*left, path][-self._path_limit :])
         while len(self._of) > self._owner_limit or self._tokens > self._token_limit:
             self._take(next(iter(self._of)))
