@@ -42,12 +42,18 @@ class WorkerReport(Wire):
     """Whether it frees the KV of sessions that are over: ``POST /agentserve/release``."""
 
 
+Tokens = Annotated[int, Field(ge=0, le=1 << 30)]
+
+
 class OverSession(Wire):
     """A session that has no more turns on a worker."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
-    keep: Annotated[int, Field(ge=0, le=1 << 30)] = 0
-    """First tokens of its prompt that stay: other sessions begin with them."""
+    keep: Tokens = 0
+    """First tokens of its prompt that stay: other sessions of its surface begin with them."""
+    forked: Tokens = 0
+    """First tokens with which forks begin that may not have run yet: these stay, whatever
+    becomes of the other forks."""
 
 
 class KvRelease(Wire):

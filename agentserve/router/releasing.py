@@ -57,8 +57,11 @@ class Releases:
         if len(waiting) >= MAX_WAITING:
             log.warning("worker %s is told of so many ended sessions that it misses some", place[0])
             return
-        keep = max(self._surfaces.shared(record)(worker), begun_by_forks(record))
-        waiting[record.session.id] = OverSession(id=record.session.id, keep=keep)
+        waiting[record.session.id] = OverSession(
+            id=record.session.id,
+            keep=self._surfaces.shared(record)(worker),
+            forked=begun_by_forks(record),
+        )
         if not begun:
             self._tasks.detach(self._tell(place))
 

@@ -175,7 +175,7 @@ class FakeWorker:
         if await self._pause(request, body, self.release_delay_s) is not None:
             return Response(status_code=499)  # to nobody
         freed = sum(
-            self._forget(session.id, session.keep)
+            self._forget(session.id, max(session.keep, session.forked))
             for session in KvRelease.model_validate(body).sessions
         )
         released = KvReleased(freed_tokens=freed)

@@ -170,12 +170,12 @@ async def test_a_fork_that_has_not_run_yet_finds_its_beginning(tmp_path):
         await rig.client.release(parent.id)
         await told_of(worker, parent)
         ((one,),) = (body["sessions"] for body in worker.released)
-        assert one["keep"] == fork.pin.expected_cached_tokens > 0
+        assert one["forked"] == fork.pin.expected_cached_tokens > 0
         result = await rig.client.turn(fork.id, BLUE)
         assert result.loss is None
         await rig.client.release(fork.id)
         await told_of(worker, fork)
-        assert worker.released[-1]["sessions"][0]["keep"] == 0
+        assert worker.released[-1]["sessions"][0]["forked"] == 0
 
 
 async def test_what_a_surface_s_sessions_begin_with_stays(tmp_path):

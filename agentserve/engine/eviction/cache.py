@@ -128,12 +128,15 @@ class EvictingCache(compat.Tree):
         told = replace(outcome, sources=_sources(req), selected=_selected(req), pruned=pruned)
         self._report(req, told)
 
-    def release(self, owner: str, keep: int) -> int:
-        """Free what only ``owner`` has in the tree, who has no more prompts, but for the first
-        ``keep`` tokens of each: how many slots that were."""
+    def release(self, owner: str, *, keep: int, forked: int) -> int:
+        """Free what only ``owner`` has in the tree, who has no more prompts: how many slots that
+        were. See OverSession for ``keep`` and ``forked``."""
         self._memory.leaves(owner)
         before = self.evictable_size()
-        for path in self._paths.leaves(owner):
+        paths = self._paths.leaves(owner)
+        if paths and forked:
+            self._memory.forks(owner, paths[0].key[:forked], continued=True)
+        for path in paths:
             key, of = path.key, path.namespace
             down_to = max(
                 keep,

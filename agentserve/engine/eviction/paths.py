@@ -13,8 +13,7 @@ from agentserve.engine.eviction.keys import Sequence, digest
 
 MAX_OWNERS = 4096
 MAX_PATHS = 32
-"""Of one owner, who begins another with a prompt that does not go on from the one before. As many
-remembered sequences of each are known."""
+"""Of one owner, who begins another with a prompt that does not go on from the one before."""
 MAX_TOKENS = 8 << 20
 """Of all paths together, 8 bytes each."""
 
@@ -36,7 +35,7 @@ class Path:
     digest: bytes
     """Of the whole key."""
     sequences: tuple[Sequence, ...] = ()
-    """Those remembered of which it is, or was, the place."""
+    """Those remembered that lie at a beginning of it."""
 
     @property
     def end(self) -> tuple[int, int]:
@@ -80,15 +79,15 @@ class Paths:
             return
         path = Path(key, namespace, digest(key, len(key)))
         known = self._take(owner)
-        before: list[Path] = []
-        left: list[Path] = []
-        for one in known:
-            (before if sequence is not None or one.begins(path) else left).append(one)
-        remembered = [one for old in before for one in old.sequences]
-        if sequence is not None:
-            remembered.append(sequence)
-        path = replace(path, sequences=tuple(remembered[-self._path_limit :]))
-        self._put(owner, [*left, path][-self._path_limit :])
+        if sequence is not None:  # one before may still lie where it did: others needed it
+            self._put(owner, [replace(path, sequences=(sequence,))])
+        else:
+            before, left = [], []
+            for one in known:
+                (before if one.begins(path) else left).append(one)
+            remembered = tuple(one for old in before for one in old.sequences)
+            left.append(replace(path, sequences=remembered))
+            self._put(owner, left[-self._path_limit :])
         while len(self._of) > self._owner_limit or self._tokens > self._token_limit:
             self._take(next(iter(self._of)))
 

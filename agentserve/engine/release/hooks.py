@@ -26,5 +26,6 @@ def release(tree: EvictingCache, requests: list[Any], asked: KvRelease) -> KvRel
     """``requests`` are all that wait or run."""
     owners = {tree.owner_of(request) for request in requests}
     running = [one.id for one in asked.sessions if one.id in owners]
-    freed = sum(tree.release(one.id, one.keep) for one in asked.sessions if one.id not in owners)
+    over = [one for one in asked.sessions if one.id not in owners]
+    freed = sum(tree.release(one.id, keep=one.keep, forked=one.forked) for one in over)
     return KvReleased(freed_tokens=freed, running=running)

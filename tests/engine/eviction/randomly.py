@@ -105,7 +105,7 @@ class Crowd:
     def _end(self, session: Session) -> None:
         self._ended.add(session.owner)
         self._cached.pop(session.owner, None)
-        over = {"id": session.owner, "keep": self._forked.pop(session.owner, 0)}
+        over = {"id": session.owner, "forked": self._forked.pop(session.owner, 0)}
         body = {"sessions": [over]}
         answer = self.worker.client.post("/agentserve/release", json=body).raise_for_status().json()
         assert answer["running"] == []

@@ -46,7 +46,11 @@ def test_what_is_compacted_lies_nowhere_else():
     paths.reaches("a", ids(1, 8, 3, 6), PUBLIC, second)
     (path,) = paths.leaves("a")
     assert list(path.key) == [1, 8, 3, 6]
-    assert path.sequences == (first, second)
+    # where the first one lay others may need it still
+    assert path.sequences == (second,)
+    paths.reaches("a", ids(1, 8), PUBLIC, first)
+    paths.reaches("a", ids(1, 8, 7), PUBLIC)
+    assert paths.leaves("a")[0].sequences == (first,)
 
 
 def test_what_others_end_with():

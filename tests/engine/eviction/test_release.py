@@ -72,6 +72,26 @@ class TestMosaics:
         change_found(fork, 2, 20)
         change_found(fork, 1, 21)
 
+    def test_one_of_which_forks_have_not_run(self, cold: Worker):
+        parent = started(cold, "parent")
+        one = parent.fork("one")
+        two = one.fork("two")
+        over = {"id": "parent", "forked": parent.live - UNSTORED}
+        answer = cold.client.post("/agentserve/release", json={"sessions": [over]})
+        assert answer.json() == {"freed_tokens": 0, "running": []}
+        change_found(one, 1, 10)
+        freed(cold, "one")
+        change_found(two, 2, 20)
+
+    def test_one_that_has_gone_on_from_where_a_fork_begins(self, cold: Worker):
+        parent = started(cold, "parent")
+        change_found(parent, 1, 10)
+        fork = parent.fork("fork")
+        change_found(parent, 2, 11)
+        change_found(parent, 0, 12)
+        assert freed(cold, "parent") > 0
+        change_found(fork, 1, 20)
+
     def test_one_whose_twin_ends_at_the_same_place(self, cold: Worker):
         one, two = started(cold, "one"), started(cold, "two")
         assert freed(cold, "one") == 0
