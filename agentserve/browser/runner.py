@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from agentserve.core.sessions import Outcome, Session, TurnResult
 
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 8.0
+SPREAD = 0.25
+"""Most that a pause is longer, as a share of it: those that were refused together come back one by
+one, and none before it was asked to."""
 RELEASE_TIMEOUT_S = 10.0
 INVALID_IN_A_ROW = 2
 """The first is told to the model, this many end the run."""
@@ -175,7 +179,8 @@ class _Run:
             except (Unavailable, TurnInProgress) as error:
                 now = time.monotonic()
                 deadline = deadline or now + self._config.retry_timeout_s
-                pause = backoff if error.retry_after is None else error.retry_after
+                asked = backoff if error.retry_after is None else error.retry_after
+                pause = asked * (1 + random.uniform(0, SPREAD))
                 if now + pause > deadline:
                     raise
                 logger.info("turn %d: %s; again in %.1f s", self._turns, error, pause)

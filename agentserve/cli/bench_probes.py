@@ -38,7 +38,7 @@ def probes(
     from dataclasses import replace
 
     check_out(out_file)
-    targets = targets_of(sglang_router, smg)
+    targets = targets_of(sglang_router, smg).chosen
     hashing = [replace(one, policy="consistent_hashing") for one in targets if one.kind == "smg"]
     report = report_of(_measure([*targets, *hashing]))
     if not written(report, as_json, out_file):

@@ -12,6 +12,7 @@ from agentserve.cli.bench_routers import (
     OutOption,
     SglangRouterOption,
     SmgOption,
+    Targets,
     check_out,
     report_of,
     targets_of,
@@ -22,7 +23,6 @@ from agentserve.cli.console import err, out
 
 if TYPE_CHECKING:
     from agentserve.bench.router.report import RouterReport
-    from agentserve.bench.router.targets import Target
 
 
 def router(
@@ -32,21 +32,27 @@ def router(
     slice_s: Annotated[
         float, typer.Option(min=0.05, max=60, help="Seconds of one such turn.")
     ] = 0.7,
+    routers: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Routers of ours that share a port as one more; 1: none."),
+    ] = 2,
     as_json: JsonOption = False,
     out_file: OutOption = None,
 ) -> None:
     """Show what the pass-through adds to a request and how many it passes, beside other routers and
     none, and what a session's turn costs in the router. Workers are scripted; nothing is computed.
+    Several routers that share a port need redis-server.
 
     The machine should have nothing else to do.
     """
     check_out(out_file)
-    report = report_of(_measure(targets_of(sglang_router, smg), rounds, slice_s))
+    targets = targets_of(sglang_router, smg, routers)
+    report = report_of(_measure(targets, rounds, slice_s))
     if not written(report, as_json, out_file):
         _tell(report)
 
 
-async def _measure(targets: list[Target], rounds: int, slice_s: float) -> RouterReport:
+async def _measure(targets: Targets, rounds: int, slice_s: float) -> RouterReport:
     from typing import get_args
 
     from agentserve.bench.router.passing import CONCURRENCIES, SCREENSHOTS
@@ -56,10 +62,10 @@ async def _measure(targets: list[Target], rounds: int, slice_s: float) -> Router
     loads = len(SCREENSHOTS) * len(CONCURRENCIES)
     kinds = len(POLICIES) * len(get_args(Way))
     with TemporaryDirectory(prefix="agentserve-bench-") as folder, Stage() as stage:
-        passed = stage.task("pass-through", loads * (rounds + 1) * (len(targets) + 1))
+        passed = stage.task("pass-through", loads * (rounds + 1) * (len(targets.chosen) + 1))
         turned = stage.task("turns", kinds * rounds * TURNS)
         return await measure_router(
-            targets, rounds, slice_s, Path(folder), origin(), passed, turned
+            *targets, rounds, slice_s, Path(folder), origin(), passed, turned
         )
 
 

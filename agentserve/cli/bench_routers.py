@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -28,18 +28,31 @@ OutOption = Annotated[
 ]
 
 
-def targets_of(sglang_router: Path | None, smg: Path | None) -> list[Target]:
-    """Ours and those that are given. Raises InvalidRequest for another release than the one that
-    is known."""
-    from agentserve.bench.router.targets import OURS, how_to_install, rival
+class Targets(NamedTuple):
+    chosen: list[Target]
+    left_out: dict[str, str]
+    """Why, by name."""
 
-    targets = [OURS]
+
+def targets_of(sglang_router: Path | None, smg: Path | None, routers: int = 1) -> Targets:
+    """Ours, ``routers`` of ours together if they are several, and the others that are given; tells
+    what is left out. Raises InvalidRequest for another release than the one that is known."""
+    from agentserve.bench.router.targets import OURS, how_to_install, rival, together
+
+    chosen, left_out = [OURS], {}
+    if routers > 1:
+        try:
+            chosen.append(together(routers))
+        except InvalidRequest as error:
+            left_out[f"{OURS.name} x {routers}"] = error.message
     for kind, executable in (("sglang-router", sglang_router), ("smg", smg)):
         if executable is None:
-            err.print(f"without {kind}: {how_to_install(kind)}")
+            left_out[kind] = how_to_install(kind)
         else:
-            targets.append(rival(kind, executable))
-    return targets
+            chosen.append(rival(kind, executable))
+    for name, why in left_out.items():
+        err.print(f"without {name}: {why}")
+    return Targets(chosen, left_out)
 
 
 def check_out(path: Path | None) -> None:

@@ -44,6 +44,13 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = ROUTER_PORT,
+    shared_port: Annotated[
+        int | None,
+        typer.Option(
+            help="A port to listen on as well, together with the other routers of this machine "
+            "that name it and share the --store: the kernel spreads connections over them."
+        ),
+    ] = None,
     data: Annotated[
         Path, typer.Option(help="Folder of the session database and the blobs.")
     ] = _DEFAULT.data,
@@ -159,6 +166,7 @@ def serve(
         workers_file=workers_file,
         data=data,
         store=store or store_url(),
+        shared_port=shared_port,
         blobs=Path(blobs) if blobs and not url else None,
         blob_url=blobs if url else None,
         blob_cache_bytes=round(blob_cache_gb * GIB),

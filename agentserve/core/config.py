@@ -130,6 +130,8 @@ class RouterConfig:
     """Folder of the session database and the blobs."""
     store: str | None = field(default=None, repr=False)
     """URL of a Redis that keeps the sessions instead of the data folder. It may hold a password."""
+    shared_port: int | None = None
+    """A port that all routers of a machine listen on beside their own; they share a store."""
     blobs: Path | None = None
     """Folder of the blobs, the same for all routers that share a store. None: in ``data``."""
     blob_url: str | None = None
@@ -191,6 +193,13 @@ class RouterConfig:
             raise InvalidRequest(
                 "the store is not a Redis URL", hint=f"it begins with {', '.join(STORE_SCHEMES)}"
             )
+        if self.shared_port is not None:
+            _check("shared_port", self.shared_port, 1, 65_535)
+            if self.store is None:
+                raise InvalidRequest(
+                    "routers that share a port must share a store: there is none",
+                    hint="give all of them the same --store redis://… and --blobs",
+                )
         if self.blobs is not None and self.blob_url is not None:
             raise InvalidRequest(
                 "blobs are in a folder or in an object store: choose one of the two"

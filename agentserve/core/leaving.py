@@ -17,17 +17,27 @@ class ClientLeft(Exception):
 async def while_client_waits(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``, which is cancelled when the client goes away. Raises ClientLeft then.
     ``receive`` is the request's, whose body must have been read."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(receive))
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientLeft
-        return working.result()
-    finally:
+    working = asyncio.current_task()
+    assert working is not None
+    left, before = False, working.cancelling()
+
+    async def watch() -> None:
+        nonlocal left
+        await _left(receive)
+        left = True
         working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if left and working.cancelling() == before + 1:  # nobody else has cancelled it
+            raise ClientLeft from None
+        raise
+    finally:
+        watching.cancel()
+        if left:
+            working.uncancel()
 
 
 async def _left(receive: Receive) -> None:

@@ -12,7 +12,8 @@ from fastapi.openapi.utils import get_openapi
 from agentserve import __version__
 from agentserve.core.config import RouterConfig
 from agentserve.core.sessions import TurnRequest
-from agentserve.router.api import ROUTERS
+from agentserve.router.api import ROUTERS, passthrough
+from agentserve.router.api.passthrough import Express
 from agentserve.router.errors import Requests, add_error_handlers
 from agentserve.router.hosts import HostCommand, program_host
 from agentserve.router.identity import OPEN_PATHS, SCHEMES, Identity
@@ -58,6 +59,7 @@ def create_app(config: RouterConfig, *, host_command: HostCommand = program_host
     app.add_middleware(Identity, needed=config.auth == "keys")
     app.add_middleware(Requests, metrics=metrics)
     app.add_middleware(Traces)  # added last: the outermost
+    app.router.routes.insert(0, Express(passthrough.router))
     for router in ROUTERS:
         app.include_router(router)
     return app

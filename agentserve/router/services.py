@@ -31,7 +31,7 @@ from agentserve.router.hosts import HostCommand, HostPool
 from agentserve.router.identity import Keys
 from agentserve.router.lag import watch_lag
 from agentserve.router.metrics import Metrics
-from agentserve.router.passing import Passing
+from agentserve.router.passthrough.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
 from agentserve.router.releasing import Releases

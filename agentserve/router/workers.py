@@ -30,7 +30,7 @@ from agentserve.core.workers import (
 )
 from agentserve.router.circuit import Circuit
 from agentserve.router.discovery import Discovery
-from agentserve.router.forwarding import Forwarded, Forwarder, Lost, Silent
+from agentserve.router.forwarding import Forwarded, Forwarder, Headers, Lost, Pieces, Silent
 from agentserve.router.store import PinLoad
 from agentserve.router.tasks import end
 
@@ -124,7 +124,7 @@ class WorkerRegistry:
 
     async def stop(self) -> None:
         await end([*self._pollers.values(), *([self._follower] if self._follower else [])])
-        await self._forwarder.close()
+        self._forwarder.close()
         await self._http.aclose()
 
     async def _follow(self, told: AsyncIterator[list[str]]) -> None:
@@ -149,6 +149,11 @@ class WorkerRegistry:
     def snapshot(self, loads: Mapping[str, PinLoad]) -> list[Worker]:
         """All workers as they are now. ``loads`` comes from the store."""
         return [entry.view(loads.get(entry.id, NOTHING)) for entry in self._entries.values()]
+
+    @property
+    def ready(self) -> int:
+        """How many may be sent requests."""
+        return sum(entry.state is WorkerState.READY for entry in self._entries.values())
 
     def get(self, worker_id: str) -> Worker | None:
         """One worker, without its number of pins."""
@@ -193,8 +198,8 @@ class WorkerRegistry:
         worker: Worker,
         method: str,
         target: str,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
+        headers: Headers,
+        body: Pieces,
     ) -> AsyncIterator[Forwarded]:
         """Send a request as it is and yield the response, its body unread: ``chunks`` reads it.
         ``target`` is path and query. Raises WorkerLost when the worker dies, TurnTimeout when it
@@ -266,17 +271,17 @@ class WorkerRegistry:
         worker: Worker,
         method: str,
         target: str,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
+        headers: Headers,
+        body: Pieces,
     ) -> Forwarded:
         """Send a request; once more when a connection kept from an earlier one breaks before any
         answer while the worker lives on: it was closing that connection for being idle."""
         try:
-            return await self._forwarder.send(method, worker.url + target, headers, body)
+            return await self._forwarder.send(method, worker.url, target, headers, body)
         except Lost as lost:
             if not lost.kept or not await self._lives_on(worker):
                 raise
-        return await self._forwarder.send(method, worker.url + target, headers, body)
+        return await self._forwarder.send(method, worker.url, target, headers, body)
 
     # health
 

@@ -47,6 +47,7 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         (["serve", "--worker", "http://127.0.0.1:1", "--programs", "/nope"], ERROR, "/nope"),
         (["serve", "--worker", "http://127.0.0.1:1", "--log-format", "xml"], ERROR, "json"),
         (["serve", "--worker", "http://127.0.0.1:1", "--log-level", "all"], ERROR, "warning"),
+        (["serve", "--worker", "http://127.0.0.1:1", "--shared-port", "8300"], ERROR, "--store"),
         (["demo", "--keep-alive", "--router", "http://127.0.0.1:1"], ERROR, "--keep-alive"),
         (["cost", "./nope"], ERROR, "config.json"),
         (["cost", "--settings", "fastvee"], ERROR, "fastvee"),

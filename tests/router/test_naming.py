@@ -5,14 +5,14 @@ import json
 import pytest
 
 from agentserve.core.errors import InvalidRequest
-from agentserve.router.naming import session_name
+from agentserve.router.passthrough.naming import session_name
 
 from .rig import running_rig
 
 
 def name(body: object = None, **headers: str) -> str | None:
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
-    return session_name(sent, b"" if body is None else json.dumps(body).encode())
+    return session_name(sent, lambda: b"" if body is None else json.dumps(body).encode())
 
 
 def test_the_header_goes_before_all():
@@ -48,8 +48,8 @@ def test_what_is_no_name(body):
 
 
 def test_a_body_that_is_no_json_has_no_name():
-    assert session_name({}, b'"user": "cut') is None
-    assert session_name({}, b'"user" : "\\q"') is None
+    assert session_name({}, lambda: b'"user": "cut') is None
+    assert session_name({}, lambda: b'"user" : "\\q"') is None
 
 
 async def test_requests_of_a_name_stay_together(tmp_path):

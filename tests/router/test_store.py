@@ -179,14 +179,46 @@ async def test_pins_count_open_sessions_only(store):
     assert [one.session.id for one in before] == ["s_1"]
 
 
+def pass_pin(worker: str, generation: int = 1, used_at: float = 100.0) -> PassPin:
+    return PassPin("name", Pin(worker_id=worker, boot_id="b", generation=generation), used_at)
+
+
 async def test_pass_pins_are_replaced_and_forgotten(store):
-    pin = Pin(worker_id="w", boot_id="b", generation=1)
-    await store.put_pass_pin(PassPin("name", pin, 100.0))
-    await store.put_pass_pin(PassPin("name", pin.model_copy(update={"generation": 2}), 200.0))
-    assert (await store.pass_pin("name")).pin.generation == 2
+    first, second = pass_pin("w-1"), pass_pin("w-2", 2, 200.0)
+    assert await store.put_pass_pin(first, None) == await store.pass_pin("name") == first
+    assert await store.put_pass_pin(second, first.pin) == await store.pass_pin("name") == second
     assert await store.drop_pass_pins(150.0) == 0
     assert await store.drop_pass_pins(250.0) == 1
     assert await store.pass_pin("name") is None
+
+
+async def test_a_name_is_pinned_by_the_first_who_does(store):
+    tried = [pass_pin(f"w-{number}") for number in range(8)]
+    answers = await asyncio.gather(*(store.put_pass_pin(pin, None) for pin in tried))
+    (won,) = set(answers)
+    assert won in tried and await store.pass_pin("name") == won
+    # the same of those who all found its worker dead
+    moves = [pass_pin(f"w-{number}", 2) for number in range(10, 18)]
+    answers = await asyncio.gather(*(store.put_pass_pin(pin, won.pin) for pin in moves))
+    (moved,) = set(answers)
+    assert moved in moves and await store.pass_pin("name") == moved
+    # and of who knows the first one only
+    late = pass_pin("w-20", 2)
+    assert await store.put_pass_pin(late, won.pin) == moved
+    assert await store.put_pass_pin(late, None) == moved
+
+
+async def test_a_later_use_of_a_pass_pin_is_noted(store):
+    pin = pass_pin("w")
+    await store.put_pass_pin(pin, None)
+    used = pass_pin("w", used_at=200.0)
+    assert await store.put_pass_pin(used, pin.pin) == used
+    assert (await store.pass_pin("name")).used_at == 200
+    assert await store.drop_pass_pins(150.0) == 0
+    # one that was forgotten meanwhile comes back: nobody else has pinned it
+    assert await store.drop_pass_pins(250.0) == 1
+    moved = pass_pin("w-2", 2, 300.0)
+    assert await store.put_pass_pin(moved, pin.pin) == await store.pass_pin("name") == moved
 
 
 async def test_layouts_are_kept_by_surface(store):

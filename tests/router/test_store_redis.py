@@ -260,7 +260,7 @@ async def test_with_the_memory_used_up_sessions_can_still_be_deleted(redis_store
         for write in (
             redis_store.create(record("s_2"), []),
             redis_store.update(await redis_store.get("s_1"), [STARTED]),
-            redis_store.put_pass_pin(PassPin("name", record().session.pin, 1.0)),
+            redis_store.put_pass_pin(PassPin("name", record().session.pin, 1.0), None),
         ):
             with pytest.raises(StorageFailed, match="memory") as failed:
                 await write

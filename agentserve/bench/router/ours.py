@@ -17,11 +17,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--worker", action="append", required=True)
     parser.add_argument("--plain-workers", action="store_true")
+    parser.add_argument("--store")
+    parser.add_argument("--blobs", type=Path)
+    parser.add_argument("--shared-port", type=int)
     arguments = parser.parse_args()
     config = RouterConfig(
         workers=tuple(arguments.worker),
         data=arguments.data,
         plain_workers=arguments.plain_workers,
+        store=arguments.store,
+        blobs=arguments.blobs,
+        shared_port=arguments.shared_port,
     )
     run_router(config, port=arguments.port, host_command=scripted_host)
 

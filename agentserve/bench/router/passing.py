@@ -1,6 +1,7 @@
 """The pass-through beside other routers: what each adds to a request, and how many it passes.
 
-    client ──► router ──► sink          one process each; ``direct`` leaves the router out
+    client ──► router ──► sink          one process each; ``direct`` leaves the router out,
+                                        ``x 2`` has two routers behind one port, and a Redis
 
 All targets take turns in each round, so that all meet the same machine.
 """
@@ -21,9 +22,16 @@ import httpx
 
 from agentserve.bench.router.figures import median_difference, median_ratio, percentile
 from agentserve.bench.router.load import load, post
-from agentserve.bench.router.processes import Server, free_port, module
+from agentserve.bench.router.processes import Group, Server, free_port, module
 from agentserve.bench.router.sink import MODEL
-from agentserve.bench.router.targets import KEY_HEADER, Running, Target, launch
+from agentserve.bench.router.targets import (
+    KEY_HEADER,
+    Running,
+    RunningTogether,
+    Target,
+    launch,
+    launch_together,
+)
 from agentserve.core.model import Wire
 
 SCREENSHOT_BYTES = 530_000
@@ -50,7 +58,7 @@ class PassingFigures(Wire):
     per_s_ratio: float
     """Of the requests per second of ``direct`` in the same round."""
     cpu: float | None
-    """CPU time of the router's process for a request."""
+    """CPU time of the router's process for a request; of several, that of all with their Redis."""
     requests: int
 
 
@@ -93,14 +101,17 @@ async def measure_passing(
         command = module("agentserve.bench.router.sink", str(port))
         sink = await stack.enter_async_context(Server(command, port, folder / "sink.log"))
         await sink.until(lambda: _listens(http, sink.url))
-        running: dict[str, Running] = {}
+        running: dict[str, Running | RunningTogether] = {}
         for number, target in enumerate(targets):
-            one = launch(target, [sink.url], folder / f"target-{number}", plain_workers=True)
+            start = launch if target.routers == 1 else launch_together
+            one = start(target, [sink.url], folder / f"target-{number}", plain_workers=True)
             await stack.enter_async_context(one.server)
             running[target.name] = one
         for one in running.values():
             await one.until_ready(http)
-        servers = {DIRECT: sink} | {name: one.server for name, one in running.items()}
+        servers: dict[str, Server | Group] = {DIRECT: sink} | {
+            name: one.server for name, one in running.items()
+        }
         return [
             await _under_load(servers, screenshots, concurrency, rounds, slice_s, progress)
             for screenshots in SCREENSHOTS
@@ -116,7 +127,7 @@ async def _listens(http: httpx.AsyncClient, url: str) -> bool:
 
 
 async def _under_load(
-    servers: dict[str, Server],
+    servers: dict[str, Server | Group],
     screenshots: int,
     concurrency: int,
     rounds: int,

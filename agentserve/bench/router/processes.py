@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +28,16 @@ def free_port() -> int:
 def module(name: str, *arguments: str) -> list[str]:
     """The command line of one of our modules."""
     return [sys.executable, "-m", name, *arguments]
+
+
+async def listens(port: int) -> bool:
+    """Whether something takes connections there."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 class Server:
@@ -112,3 +122,34 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.kill()
+
+
+class Group:
+    """Servers that answer together on ``port``, and the one that they need. ``async with`` starts
+    and kills them; it waits for none but that one."""
+
+    def __init__(self, port: int, needed: Server, members: Sequence[Server]) -> None:
+        self.port = port
+        self._needed = needed
+        self._members = members
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def cpu_s(self) -> float | None:
+        """Of all of them: see Server.cpu_s."""
+        taken = [server.cpu_s() for server in (self._needed, *self._members)]
+        return None if None in taken else sum(filter(None, taken))
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as started:
+            await started.enter_async_context(self._needed)
+            await self._needed.until(lambda: listens(self._needed.port))
+            for member in self._members:
+                await started.enter_async_context(member)
+            self._started = started.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._started.aclose()

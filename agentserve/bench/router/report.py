@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from pydantic import Field
 
 from agentserve.bench.origin import Origin
 from agentserve.bench.router.passing import PassingLoad, measure_passing
@@ -21,6 +23,8 @@ class RouterReport(Wire):
     origin: Origin
     versions: dict[str, str]
     """Of the routers, by name."""
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """Routers that could have been measured as well, and what they would need."""
     cpus: int
     load_before: float
     """Average number of processes that wanted a CPU in the last minute. This benchmark alone makes
@@ -34,6 +38,7 @@ class RouterReport(Wire):
 
 async def measure_router(
     targets: Sequence[Target],
+    left_out: Mapping[str, str],
     rounds: int,
     slice_s: float,
     folder: Path,
@@ -48,6 +53,7 @@ async def measure_router(
     return RouterReport(
         origin=origin,
         versions={target.name: target.version for target in targets},
+        left_out=dict(left_out),
         cpus=os.cpu_count() or 1,
         load_before=before,
         load_after=os.getloadavg()[0],

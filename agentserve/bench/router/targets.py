@@ -12,14 +12,16 @@ from typing import Literal
 import httpx
 
 from agentserve import __version__
-from agentserve.bench.router.processes import Server, free_port, module
+from agentserve.bench.router.processes import Group, Server, free_port, listens, module
 from agentserve.client import RouterClient
 from agentserve.core.errors import InvalidRequest
+from agentserve.router.shared_port import can_share
 
 Kind = Literal["agentserve", "sglang-router", "smg"]
 Policy = Literal["manual", "consistent_hashing", "cache_aware"]
 PINNED: dict[Kind, str] = {"sglang-router": "0.3.2", "smg": "1.13.0"}
 """The releases of other routers that are known to be started right here."""
+REDIS = "redis-server"
 KEY_HEADER = "X-SMG-Routing-Key"
 """By which all of them keep a session on its worker."""
 
@@ -33,9 +35,13 @@ class Target:
     executable: Path | None = None
     """None: ours."""
     policy: Policy | None = None
+    routers: int = 1
+    """Processes of ours behind one port, which share a Redis."""
 
     @property
     def name(self) -> str:
+        if self.routers > 1:
+            return f"{self.kind} x {self.routers}"
         return self.kind if self.policy is None else f"{self.kind} {self.policy}"
 
     def by_content(self) -> Target:
@@ -71,7 +77,30 @@ class Running:
         await self.server.until(ready)
 
 
+@dataclass(frozen=True)
+class RunningTogether:
+    """Routers of ours that answer on one port: ``server``. Each asks to be ready by itself."""
+
+    server: Group
+    routers: Sequence[Running]
+
+    async def until_ready(self, http: httpx.AsyncClient) -> None:
+        """Until all of them are, and one at least listens there. Raises Unavailable."""
+        for one in self.routers:
+            await one.until_ready(http)
+        await self.routers[0].server.until(lambda: listens(self.server.port))
+
+
 OURS = Target("agentserve", __version__)
+
+
+def together(routers: int) -> Target:
+    """So many of ours behind one port. Raises InvalidRequest where that cannot be."""
+    if not can_share():
+        raise InvalidRequest("this system has no ports that processes share")
+    if shutil.which(REDIS) is None:
+        raise InvalidRequest(f"there is no {REDIS} on PATH", hint=f"apt-get install {REDIS}")
+    return replace(OURS, routers=routers)
 
 
 def rival(kind: Kind, executable: Path, policy: Policy = "manual") -> Target:
@@ -111,11 +140,13 @@ def launch(
     *,
     plain_workers: bool = False,
     options: Sequence[str] = (),
+    sharing: Sequence[str] = (),
 ) -> Running:
     """A router over ``workers``, on a free port, its data and log in ``folder``.
 
     Health is checked every second by all of them, so that a probe takes seconds; everything else
-    is as each of them comes, but for another router's further ``options``.
+    is as each of them comes, but for another router's further ``options``, and what ours is told of
+    those with which it is ``sharing``.
     """
     port = free_port()
     environment = {}
@@ -125,6 +156,7 @@ def launch(
             *("--port", str(port), "--data", str(folder / "data")),
             *(word for url in workers for word in ("--worker", url)),
             *(["--plain-workers"] if plain_workers else []),
+            *sharing,
         )
     else:
         assert target.policy is not None
@@ -141,6 +173,34 @@ def launch(
     folder.mkdir(parents=True, exist_ok=True)
     server = Server(command, port, folder / "log", environment)
     return Running(target, server, len(workers))
+
+
+def launch_together(
+    target: Target, workers: Sequence[str], folder: Path, *, plain_workers: bool = False
+) -> RunningTogether:
+    """The routers of a target that has several, and a Redis that syncs what it acknowledges, as
+    the database of a single one does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, redis_port = free_port(), free_port()
+    redis = Server(
+        [
+            *(REDIS, "--bind", "127.0.0.1", "--port", str(redis_port), "--dir", str(folder)),
+            *("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
+        ],
+        redis_port,
+        folder / "redis.log",
+    )
+    sharing = (
+        *("--store", f"redis://127.0.0.1:{redis_port}/0", "--blobs", str(folder / "blobs")),
+        *("--shared-port", str(port)),
+    )
+    routers = [
+        launch(
+            OURS, workers, folder / f"router-{number}", plain_workers=plain_workers, sharing=sharing
+        )
+        for number in range(target.routers)
+    ]
+    return RunningTogether(Group(port, redis, [one.server for one in routers]), routers)
 
 
 async def _usable(running: Running, http: httpx.AsyncClient) -> int:

@@ -10,7 +10,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from agentserve import __version__
 from agentserve.core.errors import StorageFailed
 from agentserve.core.sessions import Health
-from agentserve.core.workers import WorkerState
 from agentserve.router.api.deps import Parts, documented
 from agentserve.router.services import Services
 
@@ -32,7 +31,7 @@ async def health(parts: Parts) -> Health:
 )
 async def ready(parts: Parts, response: Response) -> Health:
     """200 when turns can be served: a worker and a program host are ready."""
-    if parts.hosts.ready and _workers_ready(parts):
+    if parts.hosts.ready and parts.registry.ready:
         return _health(parts, "ok")
     response.status_code = 503
     response.headers["Retry-After"] = "1"
@@ -62,10 +61,6 @@ def _health(parts: Services, status: str) -> Health:
     return Health(
         status=status,
         version=__version__,
-        workers_ready=_workers_ready(parts),
+        workers_ready=parts.registry.ready,
         programs=sorted(program.name for program in parts.hosts.known_programs.programs),
     )
-
-
-def _workers_ready(parts: Services) -> int:
-    return sum(w.state is WorkerState.READY for w in parts.registry.snapshot({}))

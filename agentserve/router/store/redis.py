@@ -35,11 +35,11 @@ from agentserve.router.store.redis_changes import foreign_changes
 from agentserve.router.store.redis_checks import check_schema, check_version, loss_warnings
 from agentserve.router.store.redis_ledger import RedisLedger
 from agentserve.router.store.redis_link import RedisLink
+from agentserve.router.store.redis_pins import RedisPins
 from agentserve.router.store.redis_scripts import ROOT, Scripts
 from agentserve.vision.layouts import LayoutLearner
 
 log = logging.getLogger(__name__)
-_DROPPED_AT_ONCE = 1000
 
 
 class RedisStore:
@@ -52,6 +52,7 @@ class RedisStore:
         self._link = link
         self._scripts = Scripts(link.client)
         self._sender = secrets.token_hex(8)
+        self._pins = RedisPins(link, self._scripts)
         self.ledger = RedisLedger(link, self._scripts)
 
     @classmethod
@@ -75,6 +76,7 @@ class RedisStore:
         return cls(link)
 
     async def close(self) -> None:
+        await self._pins.close()
         await self._link.close()
 
     # sessions
@@ -208,24 +210,13 @@ class RedisStore:
         return _records(await self._run("pinned", worker_id, but, limit))
 
     async def pass_pin(self, session_id: str) -> PassPin | None:
-        async with self._link.reaching() as redis, redis.pipeline() as several:
-            several.hget(_key("pass_pins"), session_id)
-            several.zscore(_key("pass_used"), session_id)
-            pin, used_at = await several.execute()
-        if pin is None:
-            return None
-        return PassPin(session_id, Pin.model_validate_json(pin), used_at)
+        return await self._pins.get(session_id)
 
-    async def put_pass_pin(self, pin: PassPin) -> None:
-        await self._run("put_pass_pin", pin.session_id, pin.pin.model_dump_json(), pin.used_at)
+    async def put_pass_pin(self, pin: PassPin, was: Pin | None) -> PassPin:
+        return await self._pins.put(pin, was)
 
     async def drop_pass_pins(self, used_before: float) -> int:
-        dropped = 0
-        while True:
-            number = await self._run("drop_pass_pins", used_before, _DROPPED_AT_ONCE)
-            dropped += number
-            if number < _DROPPED_AT_ONCE:
-                return dropped
+        return await self._pins.drop(used_before)
 
     # layouts
 

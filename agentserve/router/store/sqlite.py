@@ -32,6 +32,7 @@ from agentserve.router.store.base import (
     storage_failed,
 )
 from agentserve.router.store.migrations import migrate
+from agentserve.router.store.pin_cache import PinCache
 from agentserve.router.store.sqlite_changes import copy_turns, insert_events
 from agentserve.router.store.sqlite_ledger import SqliteLedger
 from agentserve.router.store.sqlite_notes import SqliteNotes
@@ -46,7 +47,7 @@ class SqliteStore(SqliteNotes):
         self._writer = writer
         self._reader = reader
         self._writing = asyncio.Lock()
-        self._pass_pins = {}
+        self._pass_pins = PinCache()
         self.ledger = SqliteLedger(self._transaction, self._rows)
 
     @classmethod

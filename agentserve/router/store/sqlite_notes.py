@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -11,16 +12,17 @@ from agentserve.core.plans import Sha256
 from agentserve.core.sessions import Pin
 from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import PassPin
+from agentserve.router.store.pin_cache import PinCache
 from agentserve.vision.layouts import LayoutLearner
 
-KEPT_PASS_PINS = 10_000
+_PASS_PIN = "SELECT session_id, pin, used_at FROM pass_pins WHERE session_id = ?"
 
 
 class SqliteNotes(Protocol):
     """A part of SqliteStore, which has the connections."""
 
-    _pass_pins: dict[str, PassPin]
-    """Of the table, those used lately: no other process writes them."""
+    _pass_pins: PinCache
+    """No other process writes them."""
 
     def _transaction(
         self, *, synced: bool = True
@@ -33,30 +35,33 @@ class SqliteNotes(Protocol):
     async def pass_pin(self, session_id: str) -> PassPin | None:
         if (kept := self._pass_pins.get(session_id)) is not None:
             return kept
-        rows = await self._rows(
-            "SELECT pin, used_at FROM pass_pins WHERE session_id = ?", session_id
-        )
-        for pin, used_at in rows:
-            found = PassPin(session_id, Pin.model_validate_json(pin), used_at)
-            # what was put while we were reading is newer
-            return self._pass_pins.setdefault(session_id, found)
+        asked = self._pass_pins.mark(session_id)
+        for found in _pass_pins(await self._rows(_PASS_PIN, session_id)):
+            self._pass_pins.keep(found, asked)
+            return found
         return None
 
-    async def put_pass_pin(self, pin: PassPin) -> None:
+    async def put_pass_pin(self, pin: PassPin, was: Pin | None) -> PassPin:
         async with self._transaction() as db:
+            for stored in _pass_pins(await db.execute_fetchall(_PASS_PIN, (pin.session_id,))):
+                if stored.pin not in (was, pin.pin):
+                    return stored
             await db.execute(
                 "INSERT OR REPLACE INTO pass_pins (session_id, pin, used_at) VALUES (?, ?, ?)",
                 (pin.session_id, pin.pin.model_dump_json(), pin.used_at),
             )
-        if len(self._pass_pins) >= KEPT_PASS_PINS:
-            self._pass_pins.clear()
-        self._pass_pins[pin.session_id] = pin
+        self._pass_pins.changed(pin.session_id)  # for those who are reading the last one
+        self._pass_pins.keep(pin, self._pass_pins.mark(pin.session_id))
+        return pin
 
     async def drop_pass_pins(self, used_before: float) -> int:
-        self._pass_pins.clear()
         async with self._transaction() as db:
-            cursor = await db.execute("DELETE FROM pass_pins WHERE used_at < ?", (used_before,))
-            return cursor.rowcount
+            dropped = await db.execute_fetchall(
+                "DELETE FROM pass_pins WHERE used_at < ? RETURNING session_id", (used_before,)
+            )
+        for (session_id,) in dropped:
+            self._pass_pins.changed(session_id)
+        return len(list(dropped))
 
     # layouts
 
@@ -120,3 +125,7 @@ class SqliteNotes(Protocol):
     async def drop_drain(self, worker_id: str) -> None:
         async with self._transaction() as db:
             await db.execute("DELETE FROM drains WHERE worker_id = ?", (worker_id,))
+
+
+def _pass_pins(rows: Iterable) -> list[PassPin]:
+    return [PassPin(name, Pin.model_validate_json(pin), used_at) for name, pin, used_at in rows]

@@ -35,6 +35,8 @@ from ..redis_server import RedisServer
 from ..rig import new_session, picture
 
 ROOT = Path(__file__).resolve().parents[3]
+LONGER_THAN_A_STORM_S = 12 * 3600.0
+"""What a session may be idle for, and may take: here none expires."""
 PATIENCE_S = 120.0
 """How long a client asks for one turn again."""
 IMPATIENT, SLOW = 0.05, 0.05
@@ -155,7 +157,10 @@ class Storm:
 
     async def _play(self, number: int, turns: int) -> None:
         draw = random.Random(number)
-        created = await self._until(draw, lambda client: client.create_session(new_session()))
+        create = new_session(
+            timeout_s=LONGER_THAN_A_STORM_S, inactivity_timeout_s=LONGER_THAN_A_STORM_S
+        )
+        created = await self._until(draw, lambda client: client.create_session(create))
         if not isinstance(created, Session):
             self.told.lost.append(f"not created: {created}")
             return
@@ -249,13 +254,16 @@ class Storm:
 
     async def wrong(self, turns: int) -> list[str]:
         """What does not hold of the sessions, as the store tells them in the end."""
-        client = self._clients[0]
-        found: list[str] = []
-        for session_id in self.sessions:
-            session = await client.session(session_id)
-            events = (await client.events(session_id, limit=1000)).events
-            found += [f"{session_id}: {problem}" for problem in _problems(session, events, turns)]
-        return found
+        client, free = self._clients[0], asyncio.Semaphore(16)
+
+        async def look(session_id: str) -> list[str]:
+            async with free:
+                session = await client.session(session_id)
+                events = (await client.events(session_id, limit=1000)).events
+            return [f"{session_id}: {problem}" for problem in _problems(session, events, turns)]
+
+        found = await asyncio.gather(*map(look, self.sessions))
+        return [problem for of_one in found for problem in of_one]
 
 
 async def _slowly(

@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 
 from agentserve.core.errors import InvalidRequest
-from agentserve.router.naming import string_at
+from agentserve.router.forwarding import Pieces
+from agentserve.router.passthrough.naming import string_at
 
 _BLANKS = b" \t\r\n"
 
 
-def salted(body: bytes, salt: str) -> bytes:
-    """``body`` with ``cache_salt`` as its last key; as it is for an empty salt.
+def salted(body: bytes, salt: str) -> Pieces:
+    """``body`` with ``cache_salt`` as its last key.
 
     A salt that the client gave goes into ours: it parts the tenant's own prompts further. Raises
     InvalidRequest for what is no JSON object in UTF-8: a worker that takes it for another encoding
     would read another key.
     """
-    if not salt:
-        return body
     start, end = len(body) - len(body.lstrip(_BLANKS)), len(body.rstrip(_BLANKS)) - 1
     if body[start : start + 1] != b"{" or body[end : end + 1] != b"}" or b"\0" in body[:4]:
         raise InvalidRequest(
@@ -33,5 +32,5 @@ def salted(body: bytes, salt: str) -> bytes:
     last = end - 1  # what is before the closing brace; no slice, the body may hold megabytes
     while body[last] in _BLANKS:
         last -= 1
-    comma = b", " if last > start else b""
-    return b"".join((body[:end], comma, b'"cache_salt": "', salt.encode(), b'"', body[end:]))
+    comma = ", " if last > start else ""
+    return memoryview(body)[:end], f'{comma}"cache_salt": "{salt}"'.encode(), body[end:]

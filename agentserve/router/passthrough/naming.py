@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agentserve.core.errors import InvalidRequest
 
@@ -22,9 +22,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
-def session_name(headers: Mapping[str, str], body: bytes) -> str | None:
+def session_name(headers: Mapping[str, str], body: Callable[[], bytes]) -> str | None:
     """X-Session-Id, which may be a REST session's id; else a name made from the routing key, or
-    from one of BODY_KEYS. None when the request names none. Raises InvalidRequest."""
+    from one of BODY_KEYS in the body. None when the request names none. Raises InvalidRequest."""
     if (given := headers.get("x-session-id")) is not None:
         if not _NAME.fullmatch(given):
             raise InvalidRequest(
@@ -33,8 +33,9 @@ def session_name(headers: Mapping[str, str], body: bytes) -> str | None:
         return given
     if (key := headers.get(ROUTING_KEY)) is not None:
         return _made("routing-key", key)
+    text = body()
     for name in BODY_KEYS:
-        if (value := string_at(body, name)) is not None:
+        if (value := string_at(text, name)) is not None:
             return _made(name, value)
     return None
 

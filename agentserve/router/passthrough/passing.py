@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
+from agentserve.router.passthrough.body import Body
 from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
 from agentserve.router.pins import no_worker
 from agentserve.router.sessions import Sessions
@@ -16,6 +16,8 @@ from agentserve.router.workers import WorkerRegistry
 
 TOUCH_EVERY_S = 60.0
 """A pin's last use is kept to the minute, so that not every request writes."""
+SESSION_IDS = "s_"
+"""What REST sessions' ids begin with."""
 
 
 class Passing:
@@ -26,13 +28,12 @@ class Passing:
         self._store = store
         self._sessions = sessions
         self._registry = registry
-        self._placing = asyncio.Lock()
 
     async def choose(
         self,
         tenant: str,
         name: str | None,
-        body: bytes,
+        body: Body,
         lost: frozenset[str] = frozenset(),
     ) -> Worker:
         """The worker for a tenant's request; ``lost`` names those that this request found dead.
@@ -40,41 +41,52 @@ class Passing:
         Raises NoWorker, SessionClosed.
         """
         if name is None:
-            return await self._pick("", body, lost)
-        # a REST session's id has no colon, a name that was made here has one
-        record = None if ":" in name else await self._store.get(name)
+            return self._pick("", body, lost)
+        # nobody asks the store for a session whose id would not look like this
+        record = await self._store.get(name) if name.startswith(SESSION_IDS) else None
         # another tenant's session is to this one a name like any other
         if record is not None and record.tenant == tenant:
             record = await self._sessions.open(name)
             _, worker = await self._sessions.pins.place(record, lost)
             return worker
-        async with self._placing:
-            return await self._by_name(f"{tenant}/{name}" if tenant else name, body, lost)
+        return await self._by_name(f"{tenant}/{name}" if tenant else name, body, lost)
 
-    async def _by_name(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
+    async def _by_name(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
         known = await self._store.pass_pin(name)
-        now = time.time()
-        if known is not None:
-            worker = self._registry.get(known.pin.worker_id)
-            holds = worker is not None and worker.id not in lost and worker.drain is None
-            if holds and not why_lost(known.pin, worker):
-                if now - known.used_at > TOUCH_EVERY_S:
-                    await self._store.put_pass_pin(PassPin(name, known.pin, now))
+        while True:
+            now = time.time()
+            worker = self._holder(known, lost)
+            if worker is None:
+                worker = self._pick(name, body, lost)
+                generation = known.pin.generation + 1 if known else 1
+                pin = Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=generation)
+            else:
+                assert known is not None
+                if now - known.used_at <= TOUCH_EVERY_S:
+                    return worker
+                pin = known.pin
+            stored = await self._store.put_pass_pin(
+                PassPin(name, pin, now), known.pin if known else None
+            )
+            if stored.pin == pin:
                 return worker
-        worker = await self._pick(name, body, lost)
-        generation = known.pin.generation + 1 if known else 1
-        pin = Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=generation)
-        await self._store.put_pass_pin(PassPin(name, pin, now))
-        return worker
+            known = stored  # another request, maybe of another router, was first
 
-    async def _pick(self, name: str, body: bytes, lost: frozenset[str]) -> Worker:
-        workers = await self._sessions.pins.workers()
+    def _holder(self, known: PassPin | None, lost: frozenset[str]) -> Worker | None:
+        """The worker of a pin, if it still serves there."""
+        worker = self._registry.get(known.pin.worker_id) if known else None
+        if known is None or worker is None or worker.id in lost or worker.drain is not None:
+            return None
+        return None if why_lost(known.pin, worker) else worker
+
+    def _pick(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
+        workers = self._registry.snapshot({})
         ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
         # one that is being drained still serves when nobody else does: a name holds nothing there
         ready = [worker for worker in ready if worker.drain is None] or ready
         # Only a choice between models needs the body's word on it: it may hold megabytes.
         if len({names_of(worker) for worker in ready}) > 1:
-            model = _model_of(body)
+            model = _model_of(body.whole())
             named = [worker for worker in ready if model in names_of(worker)]
             if model is not None and not named:
                 raise no_worker(workers, Need(model=model))
