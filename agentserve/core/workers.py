@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
@@ -36,6 +38,37 @@ class WorkerReport(Wire):
     device: str
     tokenizer_sha256: Sha256
     """Hash of what ``GET /agentserve/tokenizer`` returns."""
+    releases: bool = False
+    """Whether it frees the KV of sessions that are over: ``POST /agentserve/release``."""
+
+
+Tokens = Annotated[int, Field(ge=0, le=1 << 30)]
+
+
+class OverSession(Wire):
+    """A session that has no more turns on a worker."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    keep: Tokens = 0
+    """First tokens of its prompt that stay: other sessions of its surface begin with them."""
+    forked: Tokens = 0
+    """First tokens with which forks begin that may not have run yet: these stay, whatever
+    becomes of the other forks."""
+
+
+class KvRelease(Wire):
+    """Body of ``POST /agentserve/release`` on a worker."""
+
+    sessions: Annotated[list[OverSession], Field(max_length=256)]
+
+
+class KvReleased(Wire):
+    """What became of it."""
+
+    freed_tokens: int = 0
+    """Slots of the KV pool that are free again."""
+    running: list[str] = Field(default_factory=list)
+    """Sessions of which requests still run: nothing of these is freed yet."""
 
 
 class WorkerState(StrEnum):

@@ -80,6 +80,20 @@ NAMES: tuple[Name, ...] = (
         "(tokenizer_manager, template_manager, scheduler_info)",
         server_only=True,
     ),
+    Name(
+        "sglang.srt.managers.tokenizer_control_mixin.TokenizerControlMixin.dumper_control",
+        "(self, obj)",
+        server_only=True,
+    ),
+    Name("sglang.srt.managers.scheduler.Scheduler.collect_inflight_reqs", "(self)"),
+    Name(
+        "sglang.srt.managers.io_struct.DumperControlReqInput",
+        "(*, rid=None, http_worker_ipc=None, method, body)",
+    ),
+    Name(
+        "sglang.srt.managers.io_struct.DumperControlReqOutput",
+        "(*, rid=None, http_worker_ipc=None, success, response, error='')",
+    ),
     Name(f"{_QWEN_VL}._prepare_mm_items_for_transport", "(self, mm_items)", server_only=True),
     Name(
         f"{_QWEN_VL}.prepare_media_artifacts",
@@ -116,6 +130,7 @@ NAMES: tuple[Name, ...] = (
     Name(f"{_TREE}.unlock", "(self, lock)"),
     Name(f"{_TREE}.evict", "(self, params)"),
     Name(f"{_TREE}.protected_size", "(self)"),
+    Name(f"{_TREE}.evictable_size", "(self)"),
     Name(f"{_TREE}._apply_eviction_result", "(self, result)"),
     *(
         Name(f"{core}.{method}", signature)

@@ -36,10 +36,15 @@ class Tree(UnifiedRadixCache):
 
     def unfit(self) -> str | None:
         """Why slots cannot be taken out of this tree; None when they can."""
+        if self.page_size != 1:
+            return f"the page size is {self.page_size}, not 1"
+        return self.foreign()
+
+    def foreign(self) -> str | None:
+        """Why whole nodes of this tree are not to be taken out of it; None when they may."""
         memory = get_memory()
         reasons = {
             "the prefix cache is off": self.disable,
-            f"the page size is {self.page_size}, not 1": self.page_size != 1,
             "the model's cache is not of attention alone": self.tree_components
             != (ComponentType.FULL,),
             "the cache has a second tier": self.cache_controller is not None
@@ -118,6 +123,31 @@ class Tree(UnifiedRadixCache):
         req.lock = self.lock(left)
         req.last_node = left
 
+    def release_path(
+        self, key: array[int], salt: str | None, extra: str | None, down_to: int
+    ) -> int:
+        """Free the slots of ``key`` behind its first ``down_to`` tokens: how many tokens are left.
+
+        From its end up, as long as no request holds them and no other sequence continues them.
+        """
+        down_to += -down_to % self.page_size
+        if 0 < down_to < len(key):
+            self._find(key[:down_to], salt, extra)  # parts the node in which it lies
+        found = self._find(key, salt, extra)
+        left, end, children = found.device_prefix_len, found.last_device_node, 0
+        if left <= down_to:
+            return left
+        held, lock = self.protected_size(), self.lock(end)
+        own_from = max(down_to, left - (self.protected_size() - held))
+        self.unlock(lock)
+        for node in reversed(self.tree_core.collect_path_info([end])[0]):
+            if node.path_start < own_from or node.num_children != children:
+                break
+            result = self.tree_core.evict_device_leaf(node.node_id, self.is_write_back)
+            self._apply_eviction_result(result)
+            left, children = node.path_start, 1
+        return left
+
     def can_copy(self) -> bool:
         """Whether the pool is one whose slots are rows of K and V buffers."""
         pool = self.token_to_kv_pool_allocator.get_kvcache()
@@ -144,6 +174,10 @@ class Tree(UnifiedRadixCache):
     def free(self, slots: torch.Tensor) -> None:
         """Give slots back that are the request's own, and no longer in its row."""
         self.token_to_kv_pool_allocator.free(slots)
+
+    def _find(self, key: array[int], salt: str | None, extra: str | None) -> MatchResult:
+        asked = RadixKey(key, extra, cache_salt=salt)
+        return super().match_prefix(MatchPrefixParams(key=asked))
 
     @staticmethod
     def _named(asked: RadixKey, key: array[int]) -> RadixKey:
@@ -191,6 +225,16 @@ def items_of(req: Any) -> Iterator[tuple[int, Any]]:
     for item in inputs.mm_items if inputs is not None else ():
         if item.offsets:
             yield item.offsets[-1][1], item
+
+
+def session_of(req: Any) -> str | None:
+    """The session that a request names; SGLang itself makes nothing of it."""
+    return req.session_id
+
+
+def namespace_of(req: Any) -> tuple[str | None, str | None]:
+    """The salt and the extra key under which a request's prompt is in the tree."""
+    return req.cache_salt, req.extra_key
 
 
 def found_tokens(req: Any) -> int:

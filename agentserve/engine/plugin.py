@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from agentserve.core.errors import EngineMismatch
@@ -36,7 +37,8 @@ class Hook:
 
 def add_routes(_: None, state: Any) -> None:
     """AFTER http_server.set_global_state: the engine runs, the app does not listen yet."""
-    from agentserve.engine import compat
+    from agentserve.engine import compat, compat_release
+    from agentserve.engine.release.routes import release_routes
     from agentserve.engine.report import report_routes, worker_report
 
     verify_hooks()
@@ -50,7 +52,12 @@ def add_routes(_: None, state: Any) -> None:
     if facts.cache == CACHE:
         hooks.append((compat.CACHE_TARGET, "register"))
     report = worker_report(boot, facts, compat.SGLANG_VERSION, hooks)
-    compat.http_app().include_router(report_routes(report, facts.tokenizer_json))
+    app = compat.http_app()
+    app.include_router(report_routes(report, facts.tokenizer_json))
+    if report.releases:
+        app.include_router(
+            release_routes(partial(compat_release.send_release, state.tokenizer_manager))
+        )
 
 
 def before_publish(*_: Any, **__: Any) -> None:
@@ -140,6 +147,13 @@ def touch_waiting(*args: Any, **kwargs: Any) -> None:
     from agentserve.engine.eviction import cache
 
     cache.touch_waiting(*args, **kwargs)
+
+
+def answer_release(*args: Any, **kwargs: Any) -> Any:
+    """AROUND Scheduler.handle_dumper_control."""
+    from agentserve.engine.release import hooks
+
+    return hooks.answer_release(*args, **kwargs)
 
 
 def select_admission(*args: Any, **kwargs: Any) -> Any:
@@ -243,6 +257,12 @@ HOOKS: tuple[Hook, ...] = (
         "after",
         free_dropped,
         "(self, batch, pp_proxy_tensors=None)",
+    ),
+    Hook(
+        "sglang.srt.managers.scheduler.Scheduler.handle_dumper_control",
+        "around",
+        answer_release,
+        "(self, recv_req)",
     ),
     Hook(
         "sglang.srt.managers.schedule_policy.touch_waiting_prefix",

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 
 import agentserve
 from agentserve.core.workers import HookReport, WorkerReport
-from agentserve.engine.boot import Boot
+from agentserve.engine.boot import CACHE, Boot
 
 if TYPE_CHECKING:
     from agentserve.engine.compat import ServerFacts
@@ -34,6 +34,7 @@ def worker_report(
         layers=facts.layers,
         device=facts.device,
         tokenizer_sha256=hashlib.sha256(facts.tokenizer_json.encode()).hexdigest(),
+        releases=facts.cache == CACHE,
     )
 
 

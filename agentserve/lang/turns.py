@@ -50,7 +50,9 @@ class TurnRunner:
         ProgramFailed."""
         deadline.remaining()  # a turn may have waited for its thread until now
         program = self.registry.get(turn.program)
-        worker = WorkerClient(self.http, turn.worker_url, deadline, turn.cache_salt)
+        worker = WorkerClient(
+            self.http, turn.worker_url, deadline, turn.cache_salt, turn.session_id
+        )
         tokenizer = self.tokenizers.get(turn.tokenizer_sha256, worker.tokenizer_json)
         prompt = Prompt(
             turn.plan.prior,
@@ -77,7 +79,9 @@ class TurnRunner:
     def warm(self, warming: HostWarming, deadline: Deadline) -> CallUsage:
         """Raises UnknownBlob, WorkerLost, WorkerRefused and TurnTimeout."""
         deadline.remaining()
-        worker = WorkerClient(self.http, warming.worker_url, deadline, warming.cache_salt)
+        worker = WorkerClient(
+            self.http, warming.worker_url, deadline, warming.cache_salt, warming.session_id
+        )
         tokenizer = self.tokenizers.get(warming.tokenizer_sha256, worker.tokenizer_json)
         prompt = prefix_input(warming.pieces, tokenizer, family_named(warming.family))
         body = {

@@ -23,12 +23,19 @@ class WorkerClient:
     """
 
     def __init__(
-        self, http: WorkerHttp, url: str, deadline: Deadline, cache_salt: str = ""
+        self,
+        http: WorkerHttp,
+        url: str,
+        deadline: Deadline,
+        cache_salt: str = "",
+        session_id: str = "",
     ) -> None:
         """``cache_salt`` parts what is generated here from others' prompts in the worker's caches;
-        empty for nothing."""
+        empty for nothing. ``session_id``: whose prompts these are, so that the worker can forget
+        them when that session is over; empty for nobody's."""
         self.url = url.rstrip("/")
-        self._salt = {"cache_salt": cache_salt} if cache_salt else {}
+        named = {"cache_salt": cache_salt, "session_id": session_id}
+        self._fields = {name: value for name, value in named.items() if value}
         self._http = http
         self._deadline = deadline
 
@@ -37,7 +44,7 @@ class WorkerClient:
 
     def generate(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """``POST /generate``: one answer for each prompt in ``input_ids``."""
-        response = self._send("POST", "/generate", json=body | self._salt)
+        response = self._send("POST", "/generate", json=body | self._fields)
         try:
             answer = response.json()
             answers = answer if isinstance(answer, list) else [answer]

@@ -149,6 +149,10 @@ class Metrics:
             self.cached_tokens.inc(call.cached_tokens)
             self.completion_tokens.inc(call.completion_tokens)
 
+    def released(self, worker_id: str, tokens: int) -> None:
+        """See WorkerMetrics."""
+        self._by_worker.released(worker_id, tokens)
+
     def render(
         self,
         sessions: Mapping[str, int] | None,

@@ -17,6 +17,7 @@ from agentserve.router.events import EventLog
 from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, names_of, pick_worker, why_lost
 from agentserve.router.placement import Arrival
+from agentserve.router.releasing import Releases
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.workers import WorkerRegistry
@@ -37,6 +38,7 @@ class Pins:
         registry: WorkerRegistry,
         surfaces: Surfaces,
         metrics: Metrics,
+        releases: Releases,
         reopen: Callable[[str], Awaitable[SessionRecord]],
     ) -> None:
         """``reopen`` reads a session again; it raises SessionClosed and UnknownSession."""
@@ -45,6 +47,7 @@ class Pins:
         self._registry = registry
         self._surfaces = surfaces
         self._metrics = metrics
+        self._releases = releases
         self._reopen = reopen
         self.placing = asyncio.Lock()
 
@@ -159,6 +162,7 @@ class Pins:
             record.with_session(pin=pin), EventDraft(EventType.PIN_MOVED, data)
         )
         self._metrics.pin_moves.labels(reason).inc()
+        self._releases.over(moved, old)
         return moved
 
 

@@ -27,6 +27,7 @@ from agentserve.router.handover import Handed, Handover
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.planning import Planned, Planner
+from agentserve.router.releasing import Releases
 from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import (
@@ -97,6 +98,7 @@ class TurnRunner:
         planner: Planner,
         surfaces: Surfaces,
         metrics: Metrics,
+        releases: Releases,
         router: str,
     ) -> None:
         """``router`` names this process in the store."""
@@ -111,6 +113,7 @@ class TurnRunner:
         self._planner = planner
         self._surfaces = surfaces
         self._metrics = metrics
+        self._releases = releases
         self._tasks = Tasks()
         self._decodes = asyncio.Semaphore(MAX_DECODES)
 
@@ -285,8 +288,9 @@ class TurnRunner:
     async def _undo(
         self, record: SessionRecord, error: BaseException, early: _Early | None, storing: Storing
     ) -> None:
-        """The session must not stay running."""
+        """The session must not stay running. Once it is closed, this was the last of it."""
         if early is not None:
             await end([early.planning])
         await storing.end()
-        await self._log.fail(record, error)
+        if await self._log.fail(record, error):
+            self._releases.over(record)

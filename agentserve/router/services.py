@@ -35,6 +35,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.passthrough.passing import Passing
 from agentserve.router.planning import Planner
 from agentserve.router.reaper import Reaper
+from agentserve.router.releasing import Releases
 from agentserve.router.replica import Replica
 from agentserve.router.running import TurnRunner
 from agentserve.router.sessions import Sessions
@@ -101,8 +102,9 @@ async def running_services(
             hosts = HostPool(config, backend.folder.root, command, metrics)
             surfaces = Surfaces(store, hosts, config.public_surfaces)
             planner = Planner(store, blobs, surfaces, config.max_turn_tokens)
+            releases = Releases(registry, surfaces, metrics)
             sessions = Sessions(
-                store, events, registry, hosts, surfaces, planner, metrics,
+                store, events, registry, hosts, surfaces, planner, metrics, releases,
                 max_turn_tokens=config.max_turn_tokens,
             )  # fmt: skip
             replica = Replica(store, lambda session_id: turns.heard(session_id))
@@ -112,7 +114,7 @@ async def running_services(
             turn_log = TurnLog(store, events, sessions)
             runner = TurnRunner(
                 config, turn_log, sessions, registry, hosts, blobs, handover, planner, surfaces,
-                metrics, replica.id,
+                metrics, releases, replica.id,
             )  # fmt: skip
             turns = Turns(
                 config, store, events, sessions, turn_log, runner, metrics, admission.turns,
@@ -156,6 +158,7 @@ async def running_services(
                 await turns.stop()
                 await handover.stop()
                 await reaper.stop()
+                await releases.stop()
                 await hosts.stop()
                 await registry.stop()
                 await replica.stop()

@@ -22,25 +22,31 @@ from agentserve.core.screens import ScreenSpace, screen_space
 from agentserve.core.sessions import (
     MAX_TIMEOUT_S,
     Pin,
-    ScreenPolicy,
     Session,
     SessionCreate,
     SessionPage,
     SessionStatus,
     Usage,
-    creation_of,
 )
 from agentserve.core.tenants import NOBODY
 from agentserve.core.workers import Worker
 from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
+from agentserve.router.forking import check_fork, forked
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
 from agentserve.router.pinning import Need, binding_of
 from agentserve.router.pins import Pins, pin_data
 from agentserve.router.placement import Arrival, first_prompt
 from agentserve.router.planning import Planner
-from agentserve.router.store import OPEN, EventDraft, SessionRecord, Store, VersionConflict
+from agentserve.router.releasing import Releases
+from agentserve.router.store import (
+    OPEN,
+    EventDraft,
+    SessionRecord,
+    Store,
+    VersionConflict,
+)
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.workers import WorkerRegistry
 from agentserve.vision.policies import (
@@ -52,9 +58,6 @@ from agentserve.vision.policies import (
 )
 
 _BATCH = 100
-
-
-_INHERITED = ("program", "model", "viewport", "scale", "surface", *ScreenPolicy.model_fields)
 
 
 def _new_id() -> str:
@@ -77,6 +80,7 @@ class Sessions:
         surfaces: Surfaces,
         planner: Planner,
         metrics: Metrics,
+        releases: Releases,
         *,
         max_turn_tokens: int,
     ) -> None:
@@ -86,7 +90,8 @@ class Sessions:
         self._events = events
         self._hosts = hosts
         self._max_turn_tokens = max_turn_tokens
-        self.pins = Pins(store, events, registry, surfaces, metrics, self.open)
+        self._releases = releases
+        self.pins = Pins(store, events, registry, surfaces, metrics, releases, self.open)
 
     # reading
 
@@ -222,8 +227,9 @@ class Sessions:
             ]
             await self._planner.keep(parent)
             # the parent is idle: no turn of its runs in the fork either
-            record = parent.model_copy(update={"session": session, "version": 0})
+            record = parent.model_copy(update={"session": session, "forked": None, "version": 0})
             try:
+                parent = await self._events.update(forked(parent))
                 await self._events.create(record, events, parent)
             except VersionConflict:  # a turn of the parent has begun meanwhile
                 continue
@@ -231,11 +237,13 @@ class Sessions:
 
     async def release(self, session_id: str) -> Session:
         """Close a session; releasing a closed one again changes nothing."""
-        record = await self._change(
+        record, changed = await self._change(
             session_id,
             lambda record: None if record.closed else _closed(record, SessionStatus.RELEASED),
             EventDraft(EventType.SESSION_RELEASED),
         )
+        if changed:
+            self._releases.closed(record)
         return record.session
 
     async def release_some(self, tenant: str, which: BulkRelease) -> AsyncIterator[Session]:
@@ -276,7 +284,7 @@ class Sessions:
             return record.with_session(status=SessionStatus.PAUSED)
 
         draft = EventDraft(EventType.SESSION_PAUSED)
-        return (await self._change(session_id, paused, draft)).session
+        return (await self._change(session_id, paused, draft))[0].session
 
     async def resume(self, session_id: str) -> Session:
         """Go on with a paused session; with its next turn it goes to another worker if its own is
@@ -289,7 +297,7 @@ class Sessions:
             return record.with_session(status=SessionStatus.IDLE, last_active_at=now())
 
         draft = EventDraft(EventType.SESSION_RESUMED)
-        return (await self._change(session_id, resumed, draft)).session
+        return (await self._change(session_id, resumed, draft))[0].session
 
     @staticmethod
     def _check_not_closed(record: SessionRecord) -> None:
@@ -310,12 +318,14 @@ class Sessions:
         """Close an idle or paused session whose deadline has passed."""
         limit = "timeout" if record.session.expires_at <= now() else "inactivity"
         try:
-            return await self._events.update(
+            expired = await self._events.update(
                 _closed(record, SessionStatus.EXPIRED),
                 EventDraft(EventType.SESSION_EXPIRED, {"reason": limit}),
             )
         except VersionConflict:  # a turn was faster, or another expiry
             return await self.get(record.session.id)
+        self._releases.closed(expired)
+        return expired
 
     async def recover(self, alive: Collection[str]) -> None:
         """End the turns that no router of ``alive`` runs, whatever the store says. Epochs stay, so
@@ -350,15 +360,16 @@ class Sessions:
         session_id: str,
         change: Callable[[SessionRecord], SessionRecord | None],
         event: EventDraft,
-    ) -> SessionRecord:
-        """Apply a change, whoever else writes the session; None changes nothing."""
+    ) -> tuple[SessionRecord, bool]:
+        """Apply a change, whoever else writes the session; None changes nothing. The session, and
+        whether it was changed."""
         while True:
             record = await self.get(session_id)
             changed = change(record)
             if changed is None:
-                return record
+                return record, False
             try:
-                return await self._events.update(changed, event)
+                return await self._events.update(changed, event), True
             except VersionConflict:
                 continue
 
@@ -370,18 +381,6 @@ def _closed(record: SessionRecord, status: SessionStatus) -> SessionRecord:
 def _visual_tokens(create: SessionCreate) -> int:
     """Of its screen, about: the grid depends on the model, which is not chosen yet."""
     return screen_space(create.viewport, create.scale, min(f.grid for f in FAMILIES)).visual_tokens
-
-
-def check_fork(create: SessionCreate, parent: Session) -> None:
-    """Raises InvalidRequest when a fork asks for something else than what its parent is."""
-    same = creation_of(parent)
-    for name in _INHERITED:
-        value, expected = getattr(create, name), getattr(same, name)
-        if value != expected and (name, value) not in (("cell", None), ("model", None)):
-            raise InvalidRequest(
-                f"{name} is {value!r}; that of the parent {parent.id} is {expected!r}",
-                hint="a fork continues its parent's prompt: send the same values",
-            )
 
 
 def _warnings(policy: Policy, worker: Worker) -> list[str]:

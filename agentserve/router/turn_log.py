@@ -90,8 +90,9 @@ class TurnLog:
             except VersionConflict:  # the pin was moved, the session closed, or taken from us
                 record = await self._still_ours(record)
 
-    async def fail(self, record: SessionRecord, error: BaseException) -> None:
-        """Back to idle at the same epoch, unless the session was closed meanwhile."""
+    async def fail(self, record: SessionRecord, error: BaseException) -> bool:
+        """Back to idle at the same epoch, unless the session was closed meanwhile: whether it was,
+        or is not there any more."""
         reason = _reason(error)
         log.warning("the turn failed: %s: %s", reason["code"], reason["message"])
         data = {"epoch": record.session.epoch, **reason}
@@ -102,14 +103,14 @@ class TurnLog:
                 or current.session.status is not SessionStatus.RUNNING
                 or current.running != record.running
             ):
-                return
+                return current is None or current.closed
             try:
                 current = current.model_copy(update={"running": None})
                 await self._events.update(
                     current.with_session(status=SessionStatus.IDLE, last_active_at=now()),
                     EventDraft(EventType.TURN_FAILED, data),
                 )
-                return
+                return False
             except VersionConflict:
                 continue
 

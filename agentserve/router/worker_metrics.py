@@ -26,6 +26,8 @@ class WorkerMetrics:
     agentserve_worker_running_turns{worker}          turns and requests that this router runs on it
     agentserve_worker_prompt_tokens_total{worker}    prompt tokens of the calls that it answered
     agentserve_worker_cached_tokens_total{worker}    of these, found in its prefix cache
+    agentserve_worker_released_tokens_total{worker}  slots that it freed when it was told that a
+                                                     session was over
     agentserve_worker_drain_left{worker}             sessions that a drain has still to move; only
                                                      while it is drained
     agentserve_worker_drain_moved{worker}            sessions that its drain has moved
@@ -56,6 +58,10 @@ class WorkerMetrics:
         self._cached = Counter(
             "agentserve_worker_cached_tokens", "Cached tokens.", ["worker"], registry=registry
         )
+        self._released = Counter(
+            "agentserve_worker_released_tokens", "Freed slots.", ["worker"], registry=registry
+        )
+        self._counters = (self._prompt, self._cached, self._released)
         self._counted: set[str] = set()
 
     def called(self, worker_id: str, call: CallUsage) -> None:
@@ -64,6 +70,11 @@ class WorkerMetrics:
         self._prompt.labels(worker_id).inc(call.prompt_tokens)
         self._cached.labels(worker_id).inc(call.cached_tokens)
 
+    def released(self, worker_id: str, tokens: int) -> None:
+        """A worker was told of sessions that are over."""
+        self._counted.add(worker_id)
+        self._released.labels(worker_id).inc(tokens)
+
     def set(self, workers: Iterable[Worker], *, pinned: bool) -> None:
         """Show these workers and no others. ``pinned``: whether their pins are known."""
         for gauge in self._all:
@@ -71,8 +82,8 @@ class WorkerMetrics:
         known = {worker.id: worker for worker in workers}
         for gone in self._counted - known.keys():
             self._counted.remove(gone)
-            self._prompt.remove(gone)
-            self._cached.remove(gone)
+            for counter in self._counters:
+                counter.remove(gone)
         for worker in known.values():
             self._set(worker)
             if pinned:

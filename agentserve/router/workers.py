@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -19,7 +19,15 @@ from pydantic import ValidationError
 from agentserve import __version__
 from agentserve.core.config import KEEP_CONNECTION_S, RouterConfig
 from agentserve.core.errors import TurnTimeout, WorkerLost
-from agentserve.core.workers import Drain, Worker, WorkerReport, WorkerState
+from agentserve.core.workers import (
+    Drain,
+    KvRelease,
+    KvReleased,
+    OverSession,
+    Worker,
+    WorkerReport,
+    WorkerState,
+)
 from agentserve.router.circuit import Circuit
 from agentserve.router.discovery import Discovery
 from agentserve.router.forwarding import Forwarded, Forwarder, Headers, Lost, Pieces, Silent
@@ -35,6 +43,9 @@ HEALTH_TIMEOUT_S = 25.0
 HEALTH_EVERY_S = 10.0
 """SGLang's ``/health`` generates a token and takes a second, so a ready worker is asked rarely;
 its report, which is cheap, shows at each poll that it lives and in which life."""
+
+RELEASE_TIMEOUT_S = 15.0
+"""A worker waits 5 s for what still runs of a session that is over, behind what it computes."""
 
 
 NOTHING = PinLoad(0, 0)
@@ -215,6 +226,26 @@ class WorkerRegistry:
         with self._losses(worker):
             async for chunk in response.chunks():
                 yield chunk
+
+    async def release(
+        self, worker_id: str, boot_id: str, sessions: Sequence[OverSession]
+    ) -> KvReleased | None:
+        """Have a worker free the KV of sessions that are over; None when it does not, or is not in
+        that life any more. What it says to this is no sign of its health."""
+        entry = self._entries.get(worker_id)
+        if entry is None or entry.state is not WorkerState.READY or entry.boot_id != boot_id:
+            return None
+        try:
+            answer = await self._http.post(
+                entry.url + "/agentserve/release",
+                content=KvRelease(sessions=list(sessions)).model_dump_json(),
+                headers={"content-type": "application/json"},
+                timeout=RELEASE_TIMEOUT_S,
+            )
+            return KvReleased.model_validate_json(answer.raise_for_status().content)
+        except (httpx.HTTPError, ValidationError) as error:
+            log.info("worker %s does not release %d sessions: %r", worker_id, len(sessions), error)
+            return None
 
     @contextmanager
     def _losses(self, worker: Worker) -> Iterator[None]:

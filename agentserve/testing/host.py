@@ -144,6 +144,7 @@ class ScriptedHost:
             "image_data": images,
             "sampling_params": options,
             "cache_salt": ask.cache_salt,
+            "session_id": ask.session_id,
         }
         try:
             async with httpx.AsyncClient(timeout=ask.timeout_s, trust_env=False) as http:

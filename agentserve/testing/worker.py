@@ -9,7 +9,7 @@ import hashlib
 import io
 import itertools
 import json
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, Self
 
@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from agentserve import __version__
 from agentserve.core.families import family_of
-from agentserve.core.workers import HookReport, WorkerReport
+from agentserve.core.workers import HookReport, KvRelease, KvReleased, WorkerReport
 from agentserve.testing.server import LoopbackServer
 
 Fault = Literal["die", "die_midway", "hang", "drop", "refuse", "error"]
@@ -40,7 +40,8 @@ class FakeWorker:
     - ``refuse``, ``error``: status 400, 500
 
     ``requests`` are the bodies of the generations it got, with their ``headers``; ``aborted`` are
-    those whose clients left before the answer. Text takes one token a byte.
+    those whose clients left before the answer; ``released`` are the bodies of the releases of KV.
+    Text takes one token a byte.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class FakeWorker:
         page_size: int = 1,
         version: str = __version__,
         plugin: bool = True,
+        releases: bool = True,
         image_pad_id: int = 151_655,
         tokenizer: str = "{}",
         port: int = 0,
@@ -62,6 +64,9 @@ class FakeWorker:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.aborted: list[dict[str, Any]] = []
+        self.released: list[dict[str, Any]] = []
+        self.release_delay_s: float | None = 0.0
+        """How long a release takes; None: for ever."""
         self.delay_s = 0.0
         self.pace_s = 0.0
         """Time between two chunks of a streamed answer."""
@@ -75,10 +80,14 @@ class FakeWorker:
         self._page_size = page_size
         self._version = version
         self._plugin = plugin
+        self._releases = plugin and releases
         self._image_pad_id = image_pad_id
         self._tokenizer = tokenizer
         self._caches: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
         """By cache salt."""
+        self._owned: defaultdict[str, set[tuple[str, tuple[int, ...]]]] = defaultdict(set)
+        """What each session has in them: (salt, prompt with its answer)."""
+        self._owners: Counter[tuple[str, tuple[int, ...]]] = Counter()
         self._server = LoopbackServer(self._app(), port=port, lifespan=False)
 
     @property
@@ -88,6 +97,8 @@ class FakeWorker:
     async def start(self) -> None:
         self.boot_id = f"boot-{next(_lives)}"
         self._caches.clear()
+        self._owned.clear()
+        self._owners.clear()
         await self._server.start()
 
     async def stop(self) -> None:
@@ -125,6 +136,7 @@ class FakeWorker:
             layers=6,
             device="cpu",
             tokenizer_sha256=hashlib.sha256(self._tokenizer.encode()).hexdigest(),
+            releases=self._releases,
         )
 
     # routes
@@ -144,6 +156,8 @@ class FakeWorker:
                 Route("/agentserve", self._agentserve),
                 Route("/agentserve/tokenizer", self._tokenizer_json),
             ]
+        if self._releases:
+            routes.append(Route("/agentserve/release", self._release, methods=["POST"]))
         return Starlette(routes=routes)
 
     async def _health(self, request: Request) -> Response:
@@ -154,6 +168,18 @@ class FakeWorker:
 
     async def _tokenizer_json(self, request: Request) -> Response:
         return PlainTextResponse(self._tokenizer)
+
+    async def _release(self, request: Request) -> Response:
+        body = await request.json()
+        self.released.append(body)
+        if await self._pause(request, body, self.release_delay_s) is not None:
+            return Response(status_code=499)  # to nobody
+        freed = sum(
+            self._forget(session.id, max(session.keep, session.forked))
+            for session in KvRelease.model_validate(body).sessions
+        )
+        released = KvReleased(freed_tokens=freed)
+        return Response(released.model_dump_json(), media_type="application/json")
 
     async def _models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": self._model, "object": "model"}]})
@@ -261,12 +287,31 @@ class FakeWorker:
     def _usage(self, prompt: list[int], text: str, body: dict[str, Any]) -> dict[str, int]:
         cache = self._caches[body.get("cache_salt") or ""]
         cached = max((_common(prompt, known) for known in cache), default=0)
-        cache.add((*prompt, *text.encode()))
+        entry = (*prompt, *text.encode())
+        cache.add(entry)
+        owned = (body.get("cache_salt") or "", entry)
+        if (owner := body.get("session_id")) and owned not in self._owned[owner]:
+            self._owned[owner].add(owned)
+            self._owners[owned] += 1
         return {
             "prompt_tokens": len(prompt),
             "cached_tokens": min(cached, len(prompt) - 1),
             "completion_tokens": len(text.encode()),
         }
+
+    def _forget(self, owner: str, keep: int) -> int:
+        """Drop what only a session has, but for the first tokens: how many tokens that were. What
+        others begin with as well is theirs still."""
+        freed = 0
+        for owned in self._owned.pop(owner, set()):
+            self._owners[owned] -= 1
+            if not self._owners[owned]:
+                del self._owners[owned]
+                salt, entry = owned
+                self._caches[salt].discard(entry)
+                self._caches[salt].add(entry[:keep])
+                freed += len(entry[keep:])
+        return freed
 
     def _prompt_ids(self, body: dict[str, Any]) -> list[int]:
         """The prompt as a worker sees it: each image pad becomes the picture's own tokens."""

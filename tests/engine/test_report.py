@@ -36,6 +36,7 @@ async def test_routes():
         tokenizer = await client.get("/agentserve/tokenizer")
     assert WorkerReport.model_validate(answer.json()) == report
     assert (report.boot_id, report.hooks[0].target) == ("b-1", "sglang.x")
+    assert not report.releases  # SGLang's own prefix cache
     assert tokenizer.text == FACTS.tokenizer_json
     assert hashlib.sha256(tokenizer.content).hexdigest() == report.tokenizer_sha256
 
@@ -51,6 +52,7 @@ async def test_a_real_worker_reports_itself(workers: list[str]):
     assert first.sglang_version == SGLANG_VERSION
     hooks = [*((hook.target, hook.kind) for hook in HOOKS), (CACHE_TARGET, "register")]
     assert [(hook.target, hook.kind) for hook in first.hooks] == hooks
+    assert first.releases
     assert family_of(first.architecture).grid == 28
     assert (first.served_model_name, first.device, first.page_size) == ("nano", "cpu", 1)
     assert first.context_length == 32_768

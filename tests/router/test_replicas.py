@@ -77,13 +77,22 @@ async def test_a_turn_asked_of_both_is_run_once(pair):
 async def test_a_release_at_one_ends_the_turn_at_the_other(pair):
     one, two = pair
     session = await one.client.create_session(new_session())
-    one.worker_of(session).delay_s = 30
+    worker = one.worker_of(session)
+    worker.delay_s = 30
     running = asyncio.create_task(one.client.turn(session.id, RED))
     await eventually(lambda: two.client.session(session.id), lambda s: s.status == "running")
     await two.client.release(session.id)
     with pytest.raises(SessionClosed):
         await asyncio.wait_for(running, 10)
     assert (await one.client.session(session.id)).status == "released"
+
+    async def released() -> list[dict]:
+        return worker.released
+
+    # the worker is told by the router whose turn it was, once that has ended
+    (told,) = await eventually(released)
+    assert [one["id"] for one in told["sessions"]] == [session.id]
+    assert worker.aborted == worker.requests
 
 
 async def test_a_turn_that_waits_at_one_is_the_others_too(pair):

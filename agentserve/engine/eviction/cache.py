@@ -20,6 +20,7 @@ from agentserve.engine.eviction.change import Change, change_of
 from agentserve.engine.eviction.keys import Sequence, compact, rows_of, sequence_of
 from agentserve.engine.eviction.memory import Memory
 from agentserve.engine.eviction.outcome import KEY, Outcome
+from agentserve.engine.eviction.paths import Namespace, Paths
 from agentserve.engine.items.carried import carried_of, source_of
 from agentserve.engine.pruning.book import entry_of
 from agentserve.engine.pruning.decide import Decision, decide
@@ -61,6 +62,7 @@ class EvictingCache(compat.Tree):
     def reset(self) -> None:
         super().reset()
         self._memory = Memory()
+        self._paths = Paths()
         self._runs: WeakKeyDictionary[Any, _Run] = WeakKeyDictionary()
         self._told: set[str] = set()
 
@@ -97,8 +99,10 @@ class EvictingCache(compat.Tree):
         run = self._run_of(req)
         if run is None:
             super().checkpoint(req, up_to=up_to, **kwargs)
-            if req.finished() and (sources := _sources(req)):
-                self._report(req, Outcome(reason="nothing is to leave", sources=sources))
+            if req.finished():
+                self._reached(req, compat.plain_ids(req, compat.tree_owned(req)))
+                if sources := _sources(req):
+                    self._report(req, Outcome(reason="nothing is to leave", sources=sources))
             return
         if run.sequence is not None and compat.tree_owned(req) < run.common:
             run.sequence = None  # found, and not taken: SGLang can be told to miss
@@ -123,6 +127,45 @@ class EvictingCache(compat.Tree):
         pruned = 0 if entry is None else entry.gone
         told = replace(outcome, sources=_sources(req), selected=_selected(req), pruned=pruned)
         self._report(req, told)
+
+    def release(self, owner: str, *, keep: int, forked: int) -> int:
+        """Free what only ``owner`` has in the tree, who has no more prompts: how many slots that
+        were. See OverSession for ``keep`` and ``forked``."""
+        self._memory.leaves(owner)
+        before = self.evictable_size()
+        paths = self._paths.leaves(owner)
+        if paths and forked:
+            self._memory.forks(owner, paths[0].key[:forked], continued=True)
+        for path in paths:
+            key, of = path.key, path.namespace
+            down_to = max(
+                keep,
+                self._paths.needed_by_others(owner, path),
+                self._memory.forked_from(key, len(key)),
+            )
+            left = self.release_path(key, of.salt, of.extra, down_to)
+            for sequence in path.sequences:
+                if sequence.sealed > left:
+                    self._memory.forget(sequence)
+        return before - self.evictable_size()
+
+    def owner_of(self, req: Any) -> str | None:
+        """Whose a request is; nobody's when it does not tell."""
+        changes = (change_of(item) for _, item in compat.items_of(req))
+        change = next((change for change in changes if change is not None), None)
+        return compat.session_of(req) if change is None else change.owner
+
+    def _reached(
+        self,
+        req: Any,
+        key: array[int],
+        change: Change | None = None,
+        sequence: Sequence | None = None,
+    ) -> None:
+        """Remember where a request's prompt and answer are in the tree."""
+        owner = compat.session_of(req) if change is None else change.owner
+        if owner is not None:
+            self._paths.reaches(owner, key, Namespace(*compat.namespace_of(req)), sequence)
 
     def _report(self, req: Any, outcome: Outcome) -> None:
         counted = replace(outcome, cut_items=cuts_of(req), prefill_flops=flops.of(req))
@@ -167,9 +210,11 @@ class EvictingCache(compat.Tree):
 
     def _store_last(self, req: Any, run: _Run, key: array[int], reason: str) -> Outcome:
         self._store(req, run, key)
+        # an aborted one may have found more than it may store: that is still its owner's
+        stored = key[: compat.tree_owned(req)]
         if run.change is not None:
-            # an aborted one may have found more than it may store: that is still its owner's
-            self._memory.reaches(run.change.owner, key[: compat.tree_owned(req)])
+            self._memory.reaches(run.change.owner, stored)
+        self._reached(req, stored, run.change)
         return Outcome(rebuilt=run.rebuilt, reason=reason)
 
     def _compact(
@@ -228,8 +273,10 @@ class EvictingCache(compat.Tree):
         self.publish_as(req, named, len(named), len(named))
         self.free(leaves)
         compat.disown(req, len(present))
-        self._memory.remember(sequence_of(left, named, rebuilt=run.rebuilt), left)
+        sequence = sequence_of(left, named, rebuilt=run.rebuilt)
+        self._memory.remember(sequence, left)
         self._memory.reaches(change.owner, named)
+        self._reached(req, named, change, sequence)
         return Outcome(
             freed=len(leaves) - (len(key) - end),
             copied=int(to_copy.sum()),

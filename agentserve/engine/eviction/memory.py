@@ -10,7 +10,6 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 
 from agentserve.engine.eviction.keys import Sequence, digest
 
@@ -32,6 +31,25 @@ def _end(key: array[int]) -> _End:
     return _End(len(key), key[-1], digest(key, len(key)))
 
 
+def _longest(ends: Iterable[_End], key: array[int], length: int) -> int:
+    """Of those that are a beginning of the first ``length`` tokens of ``key``."""
+    return max(
+        (
+            end.length
+            for end in ends
+            if end.length <= length
+            and key[end.length - 1] == end.last
+            and digest(key, end.length) == end.digest
+        ),
+        default=0,
+    )
+
+
+def _name(sequence: Sequence) -> tuple[bytes, bytes]:
+    # the names tell all that ran, what is behind the last seal included
+    return sequence.digest, sequence.names.tobytes()
+
+
 class Memory:
     """Of one prefix tree, forgotten together with it."""
 
@@ -49,8 +67,7 @@ class Memory:
 
     def remember(self, sequence: Sequence, plain: array[int]) -> None:
         """Take in ``sequence``, whose plain ids are ``plain``."""
-        # the names tell all that ran, what is behind the last seal included
-        name = (sequence.digest, sequence.names.tobytes())
+        name = _name(sequence)
         self._forget(name)
         last = int(sequence.where[-1])
         self._sequences[name] = sequence
@@ -98,19 +115,22 @@ class Memory:
         if len(self._forks) > self._owner_limit:
             self._forks.popitem(last=False)
 
+    def leaves(self, owner: str) -> None:
+        """An owner is no more."""
+        self._ends.pop(owner, None)
+
+    def forget(self, sequence: Sequence) -> None:
+        """Nobody can continue ``sequence`` any more: some of it up to its last seal is gone."""
+        self._forget(_name(sequence))
+
     def needed_by_others(self, owner: str, key: array[int], length: int) -> int:
         """How many of the first ``length`` tokens of ``key`` another owner's sequence ends with."""
         others = (end for other, end in self._ends.items() if other != owner)
-        return max(
-            (
-                end.length
-                for end in chain(others, self._forks)
-                if end.length <= length
-                and key[end.length - 1] == end.last
-                and digest(key, end.length) == end.digest
-            ),
-            default=0,
-        )
+        return max(_longest(others, key, length), self.forked_from(key, length))
+
+    def forked_from(self, key: array[int], length: int) -> int:
+        """How many of them others go on from of whom nothing is known yet."""
+        return _longest(self._forks, key, length)
 
     def _forget(self, name: tuple[bytes, bytes]) -> None:
         if self._sequences.pop(name, None) is None:

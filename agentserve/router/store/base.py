@@ -57,6 +57,15 @@ class RunningTurn(Wire):
     """Which request it answers: see TurnRecord."""
 
 
+class Forked(Wire):
+    """Where another session was last begun from this one."""
+
+    turn: int
+    """The next one then."""
+    tokens: int
+    """Of the prompt that the worker held."""
+
+
 class SessionRecord(Wire):
     """A session with what only the router needs to know of it."""
 
@@ -71,6 +80,7 @@ class SessionRecord(Wire):
     """Whose it is."""
     salt: str = ""
     """What keeps it apart in the workers' caches: see core.tenants. Empty: nothing does."""
+    forked: Forked | None = None
     version: int = 0
 
     @property

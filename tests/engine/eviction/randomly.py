@@ -1,4 +1,5 @@
-"""Random sessions against one worker: turns, scrolls, forks, flushes, departures, two at once."""
+"""Random sessions against one worker: turns, scrolls, forks, flushes, departures, two at once. A
+session that ends is released, and what only it had is free again."""
 
 from __future__ import annotations
 
@@ -43,10 +44,15 @@ class Crowd:
         self._random = random.Random(self.seed)
         self._cached: dict[str, list[Piece]] = {}
         """Owner -> what is left of its last turn, as long as nothing was flushed."""
+        self._ended: set[str] = set()
         self._made: dict[str, dict[str, int]] = {}
         """Owner -> a seal's history -> what ran when it was made in place, if it was."""
+        self._forked: dict[str, int] = {}
+        """Owner -> first tokens that forks begin with, of which the worker has not heard yet."""
         self.count = 0
         """Sessions so far."""
+        self.released = 0
+        """Tokens that were free again when sessions ended."""
         # the random model might say it, and then a prompt would have more of them than pictures
         unsaid = {str(self.worker.image_token()): -1000.0}
         self._body = {"sampling_params": {"logit_bias": unsaid}}
@@ -71,7 +77,10 @@ class Crowd:
             self._turns(self._random.sample(self.sessions, 2))
         else:
             self._turns([self._random.choice(self.sessions)])
-        self.sessions = [s for s in self.sessions if s.live < MAX_TOKENS]
+        for session in self.sessions:
+            if session.live >= MAX_TOKENS or self._random.random() < 0.03:
+                self._end(session)
+        self.sessions = [s for s in self.sessions if s.owner not in self._ended]
 
     def _begin(self) -> None:
         session = Session(self.worker, self._name())
@@ -90,7 +99,17 @@ class Crowd:
             self._made[fork.owner] = dict(self._made[parent.owner])
             start = f"the start of {fork.owner}"
             self._cached[start], self._made[start] = fork.pieces, self._made[fork.owner]
+        self._forked[parent.owner] = parent.live - 1  # the last has no KV
         self.sessions.append(fork)
+
+    def _end(self, session: Session) -> None:
+        self._ended.add(session.owner)
+        self._cached.pop(session.owner, None)
+        over = {"id": session.owner, "forked": self._forked.pop(session.owner, 0)}
+        body = {"sessions": [over]}
+        answer = self.worker.client.post("/agentserve/release", json=body).raise_for_status().json()
+        assert answer["running"] == []
+        self.released += answer["freed_tokens"]
 
     def _turns(self, sessions: list[Session]) -> None:
         asked = [(session, *self._change(), self._compression()) for session in sessions]
@@ -116,6 +135,7 @@ class Crowd:
 
     def _account(self, session: Session, live: int, turn: Turn) -> None:
         self.turns += 1
+        self._forked.pop(session.owner, None)
         self.rebuilt += turn.outcome["rebuilt"]
         self.copied += turn.outcome["copied"]
         self.left_out += turn.outcome["pruned"]

@@ -33,6 +33,7 @@ def test_every_slot_is_accounted_for(worker: Worker, seed: int, record_property)
     crowd.play(40, exact)
     record_property("sessions", crowd.count)
     record_property("turns", crowd.turns)
+    record_property("released", crowd.released)
 
 
 EVERY_METHOD = [
