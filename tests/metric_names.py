@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentserve.router.metrics import Metrics
-from agentserve.router.worker_metrics import WorkerMetrics
+from agentserve.router.workers.metrics import WorkerMetrics
 
 ROW = re.compile(r"^ *(agentserve_\w+)(?:\{([a-z_,]+)\})?  +\S", re.M)
 

@@ -34,7 +34,7 @@ def test_the_contract_holds() -> None:
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("router/pinning.py", "import agentserve.engine.plugin"),
+        ("router/pins/pinning.py", "import agentserve.engine.plugin"),
         ("core/screens.py", "import agentserve.client"),
         ("client/router.py", "import torch"),
         ("replay/player.py", "import agentserve.browser.runner"),

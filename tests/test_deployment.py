@@ -18,8 +18,8 @@ from typer.main import get_command
 
 from agentserve.cli import app
 from agentserve.core.config import RouterConfig
-from agentserve.router.discovery import read_workers
 from agentserve.router.metrics import Metrics
+from agentserve.router.workers.discovery import read_workers
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

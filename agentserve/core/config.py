@@ -125,7 +125,7 @@ class RouterConfig:
     workers: tuple[str, ...] = ()
     """Base URLs of the workers."""
     workers_file: Path | None = None
-    """A file with their URLs instead, which is watched: see router.discovery."""
+    """A file with their URLs instead, which is watched: see router.workers.discovery."""
     data: Path = field(default_factory=lambda: Path("agentserve-data"))
     """Folder of the session database and the blobs."""
     store: str | None = field(default=None, repr=False)

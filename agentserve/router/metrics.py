@@ -16,7 +16,7 @@ from prometheus_client import (
 from agentserve.core.sessions import SessionStatus, TurnResult
 from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.admission import Admission
-from agentserve.router.worker_metrics import WorkerMetrics
+from agentserve.router.workers.metrics import WorkerMetrics
 
 _TURN_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 300)
 _PHASE_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)

@@ -13,7 +13,7 @@ from agentserve.router.replica import Replica
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import Store
 from agentserve.router.tasks import end, forever
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 REAP_EVERY_S = 1.0
 TAKE_OVER_EVERY_S = 2.0

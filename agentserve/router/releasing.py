@@ -17,7 +17,7 @@ from agentserve.router.metrics import Metrics
 from agentserve.router.store import SessionRecord
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.tasks import Tasks
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 log = logging.getLogger(__name__)
 BATCH = 128

@@ -18,33 +18,33 @@ from agentserve.router.blobs import BlobStore
 from agentserve.router.blobs.backend import BlobBackend, FolderBackend
 from agentserve.router.blobs.cached import CachedBackend
 from agentserve.router.blobs.objects import ObjectStore
-from agentserve.router.discovery import (
+from agentserve.router.events import EventLog
+from agentserve.router.hosts import HostCommand, HostPool
+from agentserve.router.identity import Keys
+from agentserve.router.lag import watch_lag
+from agentserve.router.metrics import Metrics
+from agentserve.router.passthrough.passing import Passing
+from agentserve.router.pins.draining import Drains
+from agentserve.router.reaper import Reaper
+from agentserve.router.releasing import Releases
+from agentserve.router.replica import Replica
+from agentserve.router.sessions import Sessions
+from agentserve.router.store import MeasuredStore, RedisStore, SqliteStore, Store
+from agentserve.router.surfaces import Surfaces
+from agentserve.router.tasks import end
+from agentserve.router.turns.handover import Handover
+from agentserve.router.turns.log import TurnLog
+from agentserve.router.turns.planning import Planner
+from agentserve.router.turns.running import TurnRunner
+from agentserve.router.turns.service import Turns
+from agentserve.router.workers.discovery import (
     Discovery,
     FileDiscovery,
     RuntimeDiscovery,
     StaticDiscovery,
     read_workers,
 )
-from agentserve.router.draining import Drains
-from agentserve.router.events import EventLog
-from agentserve.router.handover import Handover
-from agentserve.router.hosts import HostCommand, HostPool
-from agentserve.router.identity import Keys
-from agentserve.router.lag import watch_lag
-from agentserve.router.metrics import Metrics
-from agentserve.router.passthrough.passing import Passing
-from agentserve.router.planning import Planner
-from agentserve.router.reaper import Reaper
-from agentserve.router.releasing import Releases
-from agentserve.router.replica import Replica
-from agentserve.router.running import TurnRunner
-from agentserve.router.sessions import Sessions
-from agentserve.router.store import MeasuredStore, RedisStore, SqliteStore, Store
-from agentserve.router.surfaces import Surfaces
-from agentserve.router.tasks import end
-from agentserve.router.turn_log import TurnLog
-from agentserve.router.turns import Turns
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 
 @dataclass(frozen=True)

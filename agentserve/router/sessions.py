@@ -30,15 +30,13 @@ from agentserve.core.sessions import (
 )
 from agentserve.core.tenants import NOBODY
 from agentserve.core.workers import Worker
-from agentserve.router.budget import prompt_budget
 from agentserve.router.events import EventLog
 from agentserve.router.forking import check_fork, forked
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
-from agentserve.router.pinning import Need, binding_of
-from agentserve.router.pins import Pins, pin_data
-from agentserve.router.placement import Arrival, first_prompt
-from agentserve.router.planning import Planner
+from agentserve.router.pins.pinning import Need, binding_of
+from agentserve.router.pins.placement import Arrival, first_prompt
+from agentserve.router.pins.service import Pins, pin_data
 from agentserve.router.releasing import Releases
 from agentserve.router.store import (
     OPEN,
@@ -48,7 +46,9 @@ from agentserve.router.store import (
     VersionConflict,
 )
 from agentserve.router.surfaces import Surfaces
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.turns.budget import prompt_budget
+from agentserve.router.turns.planning import Planner
+from agentserve.router.workers.registry import WorkerRegistry
 from agentserve.vision.policies import (
     MARKER_TOKENS,
     Policy,
@@ -57,11 +57,13 @@ from agentserve.vision.policies import (
     parse_policy,
 )
 
+SESSION_IDS = "s_"
+"""What every session's id begins with."""
 _BATCH = 100
 
 
 def _new_id() -> str:
-    return "s_" + secrets.token_urlsafe(16)
+    return SESSION_IDS + secrets.token_urlsafe(16)
 
 
 def now() -> datetime:

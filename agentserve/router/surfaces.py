@@ -18,7 +18,7 @@ from agentserve.core.sessions import SessionCreate
 from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
 from agentserve.router.hosts import HostPool
-from agentserve.router.pinning import binding_of
+from agentserve.router.pins.pinning import binding_of
 from agentserve.router.prefixes import SharedPrefixes, shared_tokens
 from agentserve.router.store import SessionRecord, Store
 from agentserve.vision.layouts import Layout, LayoutLearner, Surface

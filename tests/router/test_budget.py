@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agentserve.core.workers import Worker, WorkerState
-from agentserve.router.budget import prompt_budget
+from agentserve.router.turns.budget import prompt_budget
 from agentserve.testing.worker import FakeWorker
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agentserve.router.circuit import FAILURES, FIRST_PAUSE_S, LONGEST_PAUSE_S, Circuit
+from agentserve.router.workers.circuit import FAILURES, FIRST_PAUSE_S, LONGEST_PAUSE_S, Circuit
 
 
 def opened(now: float = 0.0) -> Circuit:

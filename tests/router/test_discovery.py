@@ -7,14 +7,14 @@ import os
 import pytest
 
 from agentserve.core.errors import InvalidRequest, UnknownWorker, WorkerInUse
-from agentserve.router import discovery
-from agentserve.router.discovery import (
+from agentserve.router.store import SqliteStore
+from agentserve.router.workers import discovery
+from agentserve.router.workers.discovery import (
     FileDiscovery,
     RuntimeDiscovery,
     StaticDiscovery,
     read_workers,
 )
-from agentserve.router.store import SqliteStore
 from agentserve.testing.worker import FakeWorker
 
 from .rig import eventually, new_session, picture, running_rig

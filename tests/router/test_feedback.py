@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agentserve.core.sessions import Pin, Usage
-from agentserve.router.feedback import loss_of
+from agentserve.router.pins.feedback import loss_of
 
 WARM = Pin(worker_id="w", boot_id="b", generation=1, expected_cached_tokens=900)
 COLD = WARM.model_copy(update={"expected_cached_tokens": 0})

@@ -11,8 +11,8 @@ import pytest
 from agentserve.core.blobs import blob_path, read_picture, sha256_of
 from agentserve.core.errors import StorageFailed
 from agentserve.core.hosting import HostAnswer, HostTurn
-from agentserve.router.handover import Handover
 from agentserve.router.store import storage_failed
+from agentserve.router.turns.handover import Handover
 from agentserve.testing.worker import FakeWorker
 
 from .rig import MODEL_SIZE, Rig, eventually, new_session, picture, running_rig

@@ -15,7 +15,7 @@ import httpx
 from agentserve.client import RouterClient
 from agentserve.core.errors import AgentServeError
 from agentserve.core.workers import WorkerList
-from agentserve.router.workers import worker_id
+from agentserve.router.workers.registry import worker_id
 from agentserve.testing.worker import FakeWorker
 
 from .rig import eventually, new_session, picture
@@ -93,7 +93,7 @@ async def test_requests_and_turns_are_told_with_their_ids(tmp_path):
 
             turn = {"session_id": session.id, "turn": 0, "worker_id": worker_id(worker.url)}
             completed = await logged.of(
-                logger="agentserve.router.telemetry", request_id="mine-1", **turn
+                logger="agentserve.router.turns.telemetry", request_id="mine-1", **turn
             )
             assert completed["message"].startswith("turn completed: ")
             assert (completed["attempts"], completed["ms"] > 0) == (1, True)
@@ -127,7 +127,7 @@ async def test_a_turn_that_fails_says_why_and_details_can_be_had(tmp_path):
             await client.turn(session.id, picture(), instruction="!fail")
         except AgentServeError as error:
             assert error.code == "program_failed"
-        failed = await logged.of(logger="agentserve.router.turn_log", session_id=session.id)
+        failed = await logged.of(logger="agentserve.router.turns.log", session_id=session.id)
         assert (failed["level"], failed["turn"]) == ("warning", 0)
         assert "ValueError: scripted" in failed["message"]
         await logged.of(logger="agentserve.access", status=500, session_id=session.id)
@@ -155,7 +155,7 @@ async def test_a_drain_is_told_with_its_worker_and_sessions(tmp_path):
         session = await client.create_session(new_session())
         await client.turn(session.id, picture())
         await client.drain(session.pin.worker_id)
-        moved = await logged.of(logger="agentserve.router.draining", session_id=session.id)
+        moved = await logged.of(logger="agentserve.router.pins.draining", session_id=session.id)
         assert moved["worker_id"] == session.pin.worker_id
         assert "request_id" not in moved
 

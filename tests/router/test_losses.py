@@ -10,7 +10,7 @@ import pytest
 
 from agentserve.core.errors import HostLost, NoWorker, TurnTimeout, Unavailable, WorkerLost
 from agentserve.core.sessions import SessionStatus
-from agentserve.router.circuit import FAILURES
+from agentserve.router.workers.circuit import FAILURES
 from agentserve.testing.worker import FakeWorker
 
 from .rig import eventually, new_session, picture, running_rig

@@ -11,7 +11,7 @@ import pytest
 from agentserve.core.errors import StorageFailed
 from agentserve.router.lag import watch_lag
 from agentserve.router.metrics import Metrics
-from agentserve.router.workers import worker_id
+from agentserve.router.workers.registry import worker_id
 from agentserve.testing.worker import FakeWorker
 
 from .redis_server import RedisServer

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from agentserve.core.sessions import Pin
 from agentserve.router.store import PassPin, RedisStore, pin_cache, redis_pins
 from agentserve.router.store.pin_cache import PinCache
-from agentserve.router.workers import worker_id
+from agentserve.router.workers.registry import worker_id
 from agentserve.testing.worker import FakeWorker
 
 from .redis_server import RedisServer

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentserve.router.passthrough.answer import _last_end
-from agentserve.router.workers import worker_id
+from agentserve.router.workers.registry import worker_id
 from agentserve.testing.server import LoopbackServer
 from agentserve.testing.worker import FakeWorker
 

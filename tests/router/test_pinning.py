@@ -6,8 +6,15 @@ import pytest
 
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
-from agentserve.router.pinning import Need, binding_of, fits, pick_for_name, pick_worker, why_lost
-from agentserve.router.placement import Arrival
+from agentserve.router.pins.pinning import (
+    Need,
+    binding_of,
+    fits,
+    pick_for_name,
+    pick_worker,
+    why_lost,
+)
+from agentserve.router.pins.placement import Arrival
 from agentserve.testing.worker import FakeWorker
 
 

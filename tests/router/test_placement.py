@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentserve.router.placement import BALANCE, TURN_TOKENS, Arrival, Load, place, rendezvous
+from agentserve.router.pins.placement import BALANCE, TURN_TOKENS, Arrival, Load, place, rendezvous
 
 SCREEN = 960
 PREFIX = 700

@@ -26,8 +26,8 @@ from agentserve.core.pruning import Compression, Eviction
 from agentserve.core.screens import Size
 from agentserve.core.screenshots import ScreenshotRef
 from agentserve.core.sessions import Outcome, TurnRequest
-from agentserve.router import running as runs
-from agentserve.router.running import MAX_DECODES
+from agentserve.router.turns import running as runs
+from agentserve.router.turns.running import MAX_DECODES
 from agentserve.vision.patches import open_sent
 
 from .rig import MODEL_SIZE, SCREEN_TOKENS, Rig, eventually, new_session, picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentserve.core.errors import NoWorker
-from agentserve.router.workers import worker_id
+from agentserve.router.workers.registry import worker_id
 from agentserve.testing.worker import FakeWorker
 
 from .rig import Rig, eventually, new_session, running_rig

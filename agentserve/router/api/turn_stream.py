@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from agentserve.core.errors import AgentServeError, InvalidRequest
 from agentserve.core.events import TurnEventType
 from agentserve.core.leaving import while_client_waits
-from agentserve.router.asked import Told
+from agentserve.router.turns.asked import Told
 
 HEARTBEAT_S = 10
 """Between comments that keep proxies from cutting a stream that has nothing to tell."""

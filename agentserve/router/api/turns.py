@@ -18,9 +18,9 @@ from agentserve.core.sessions import Outcome, TurnPage, TurnRequest, TurnResult
 from agentserve.router.api.deps import Cursor, OwnSession, Parts, TenantId, TimeoutS, documented
 from agentserve.router.api.examples import TURN_REQUEST, TURN_RESULT, responds
 from agentserve.router.api.turn_stream import DESCRIPTION, TurnStream, seen_of
-from agentserve.router.asking import TurnAsk
 from agentserve.router.errors import invalid
 from agentserve.router.services import Services
+from agentserve.router.turns.asking import TurnAsk
 from agentserve.vision.patches import Region, ScreenPatch
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/turns", tags=["turns"])

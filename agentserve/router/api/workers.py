@@ -20,7 +20,7 @@ from agentserve.core.workers import (
 )
 from agentserve.router.api.deps import CallerOf, Parts, admin_only, documented
 from agentserve.router.services import Services
-from agentserve.router.workers import worker_id as worker_id_of
+from agentserve.router.workers.registry import worker_id as worker_id_of
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
 _ADMIN = [Depends(admin_only)]

@@ -15,7 +15,7 @@ from agentserve.core.errors import TurnTimeout, WorkerLost
 from agentserve.core.workers import Worker
 from agentserve.router.forwarding import Forwarded
 from agentserve.router.passthrough.passage import Passage
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from agentserve.router.passthrough.naming import session_name
 from agentserve.router.passthrough.passage import Passage
 from agentserve.router.passthrough.salting import salted
 from agentserve.router.services import Services
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 _HOP_BY_HOP = frozenset(
     (

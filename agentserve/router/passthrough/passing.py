@@ -8,16 +8,14 @@ import time
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.passthrough.body import Body
-from agentserve.router.pinning import Need, names_of, pick_for_name, why_lost
-from agentserve.router.pins import no_worker
-from agentserve.router.sessions import Sessions
+from agentserve.router.pins.pinning import Need, names_of, pick_for_name, why_lost
+from agentserve.router.pins.service import no_worker
+from agentserve.router.sessions import SESSION_IDS, Sessions
 from agentserve.router.store import PassPin, Store
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 TOUCH_EVERY_S = 60.0
 """A pin's last use is kept to the minute, so that not every request writes."""
-SESSION_IDS = "s_"
-"""What REST sessions' ids begin with."""
 
 
 class Passing:

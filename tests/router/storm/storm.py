@@ -27,7 +27,7 @@ from agentserve.core.errors import (
 )
 from agentserve.core.events import EventType
 from agentserve.core.sessions import Session, TurnResult
-from agentserve.router.workers import worker_id
+from agentserve.router.workers.registry import worker_id
 from agentserve.testing.worker import FakeWorker
 
 from ..own_process import free_port

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agentserve.core.families import FAMILIES
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
-from agentserve.router.placement import Arrival, Load, place, rendezvous
+from agentserve.router.pins.placement import Arrival, Load, place, rendezvous
 from agentserve.router.store import ModelBinding
 
 _ARCHITECTURES = {name: family for family in FAMILIES for name in family.architectures}

@@ -21,13 +21,13 @@ from agentserve.core.sessions import SessionStatus
 from agentserve.core.tracing import begin_anew
 from agentserve.core.workers import Drain, Worker
 from agentserve.router.hosts import HostPool
-from agentserve.router.pins import Pins
-from agentserve.router.planning import Planner
+from agentserve.router.pins.service import Pins
 from agentserve.router.replica import Replica
 from agentserve.router.sessions import now
 from agentserve.router.store import SessionRecord, Store, VersionConflict
 from agentserve.router.tasks import end, forever
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.turns.planning import Planner
+from agentserve.router.workers.registry import WorkerRegistry
 
 log = logging.getLogger(__name__)
 AT_ONCE = 4

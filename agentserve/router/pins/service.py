@@ -15,12 +15,12 @@ from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker
 from agentserve.router.events import EventLog
 from agentserve.router.metrics import Metrics
-from agentserve.router.pinning import Need, names_of, pick_worker, why_lost
-from agentserve.router.placement import Arrival
+from agentserve.router.pins.pinning import Need, names_of, pick_worker, why_lost
+from agentserve.router.pins.placement import Arrival
 from agentserve.router.releasing import Releases
 from agentserve.router.store import EventDraft, SessionRecord, Store, VersionConflict
 from agentserve.router.surfaces import Surfaces
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.workers.registry import WorkerRegistry
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2.0

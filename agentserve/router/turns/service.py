@@ -2,7 +2,7 @@
 
 A turn waits for its place (router.admission), then runs to its end whether or not its client waits,
 and its answer is stored under its epoch: asking again gives the stored answer, or joins the turn
-that still waits or runs. What becomes of one that nobody waits for any more: see router.asked.
+that still waits or runs. What becomes of one that nobody waits for any more: see the module asked.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from agentserve.core.events import TurnEventType
 from agentserve.core.plans import Sha256
 from agentserve.core.sessions import SessionStatus, TurnResult
 from agentserve.router.admission import Admission
-from agentserve.router.asked import AskedTurn, Told
-from agentserve.router.asking import TurnAsk, turn_key
 from agentserve.router.events import EventLog
 from agentserve.router.metrics import Metrics
-from agentserve.router.running import BegunElsewhere, TurnRunner, is_free
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import SessionRecord, Store
 from agentserve.router.tasks import Tasks, end
-from agentserve.router.telemetry import watched_turn
-from agentserve.router.turn_log import TurnLog, stale
+from agentserve.router.turns.asked import AskedTurn, Told
+from agentserve.router.turns.asking import TurnAsk, turn_key
+from agentserve.router.turns.log import TurnLog, stale
+from agentserve.router.turns.running import BegunElsewhere, TurnRunner, is_free
+from agentserve.router.turns.telemetry import watched_turn
 from agentserve.vision.patches import ScreenPatch, name_of_sent
 
 HASHED_HERE = MIB

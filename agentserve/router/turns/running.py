@@ -19,16 +19,10 @@ from agentserve.core.logs import tell
 from agentserve.core.plans import Sha256
 from agentserve.core.sessions import SessionStatus, Timings, TurnResult
 from agentserve.core.workers import Worker
-from agentserve.router.asked import AskedTurn
-from agentserve.router.asking import TurnAsk, host_turn, started
 from agentserve.router.blobs import BlobStore
-from agentserve.router.clock import Clock
-from agentserve.router.handover import Handed, Handover
 from agentserve.router.hosts import HostPool
 from agentserve.router.metrics import Metrics
-from agentserve.router.planning import Planned, Planner
 from agentserve.router.releasing import Releases
-from agentserve.router.results import turn_result
 from agentserve.router.sessions import Sessions
 from agentserve.router.store import (
     EventDraft,
@@ -37,12 +31,18 @@ from agentserve.router.store import (
     TurnRecord,
     VersionConflict,
 )
-from agentserve.router.storing import Storing
 from agentserve.router.surfaces import Surfaces
 from agentserve.router.tasks import Tasks, end, to_its_end
-from agentserve.router.telemetry import phase
-from agentserve.router.turn_log import TurnLog, beginning
-from agentserve.router.workers import WorkerRegistry
+from agentserve.router.turns.asked import AskedTurn
+from agentserve.router.turns.asking import TurnAsk, host_turn, started
+from agentserve.router.turns.clock import Clock
+from agentserve.router.turns.handover import Handed, Handover
+from agentserve.router.turns.log import TurnLog, beginning
+from agentserve.router.turns.planning import Planned, Planner
+from agentserve.router.turns.results import turn_result
+from agentserve.router.turns.storing import Storing
+from agentserve.router.turns.telemetry import phase
+from agentserve.router.workers.registry import WorkerRegistry
 from agentserve.vision.patches import open_sent
 from agentserve.vision.screenshots import Screenshot
 

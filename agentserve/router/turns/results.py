@@ -24,7 +24,7 @@ from agentserve.core.sessions import (
     WorkerRef,
 )
 from agentserve.core.workers import Worker
-from agentserve.router.feedback import loss_of
+from agentserve.router.pins.feedback import loss_of
 from agentserve.router.store import SessionRecord
 from agentserve.vision.screenshots import Screenshot
 from agentserve.vision.settle import coverage, is_part, live_tokens, token_mask

@@ -14,8 +14,8 @@ from agentserve.core.plans import Piece, Plan, VisualItem, num_tokens
 from agentserve.core.pruning import Compression
 from agentserve.core.sessions import Outcome
 from agentserve.core.workers import Worker
-from agentserve.router.budget import prompt_budget
 from agentserve.router.store import SessionRecord
+from agentserve.router.turns.budget import prompt_budget
 from agentserve.vision.patches import ScreenPatch
 from agentserve.vision.policies import parse_policy, plan_prompt
 from agentserve.vision.screenshots import Screenshot

@@ -28,11 +28,11 @@ from agentserve.core.workers import (
     WorkerReport,
     WorkerState,
 )
-from agentserve.router.circuit import Circuit
-from agentserve.router.discovery import Discovery
 from agentserve.router.forwarding import Forwarded, Forwarder, Headers, Lost, Pieces, Silent
 from agentserve.router.store import PinLoad
 from agentserve.router.tasks import end
+from agentserve.router.workers.circuit import Circuit
+from agentserve.router.workers.discovery import Discovery
 
 log = logging.getLogger(__name__)
 LAST_STATUS = 599

@@ -17,11 +17,11 @@ from agentserve.core.families import family_named
 from agentserve.core.hosting import HostAnswer
 from agentserve.core.plans import Piece, Plan, Sha256, VisualItem
 from agentserve.core.workers import Worker
-from agentserve.router.asking import TurnAsk, held_of, plan_turn, turn_budget
 from agentserve.router.blobs import BlobStore
 from agentserve.router.screens import RecentScreens
 from agentserve.router.store import HeldRecord, SessionRecord, Store
 from agentserve.router.surfaces import Surfaces
+from agentserve.router.turns.asking import TurnAsk, held_of, plan_turn, turn_budget
 from agentserve.vision.cells import CutScreen, as_pixels, cut
 from agentserve.vision.layouts import Layout
 from agentserve.vision.mosaic import (

@@ -1,0 +1,1 @@
+"""Turns: what is asked, what waits and runs, what is planned, told and stored of it."""

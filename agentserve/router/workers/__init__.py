@@ -1,0 +1,1 @@
+"""The workers: found, watched, asked."""
