@@ -51,6 +51,9 @@ class Metrics:
     agentserve_pass_first_byte_seconds               until a pass-through answer's first bytes
     agentserve_store_seconds{operation}              time of the store's calls
     agentserve_store_failures_total{operation}       those that failed; a version conflict is none
+    agentserve_blob_bytes_total{outcome}             bytes of blobs that were put: ``stored``, or
+                                                     ``known`` already
+    agentserve_blobs_expired_total                   blobs removed because nobody used them
     agentserve_event_followers                       streams of events that are open
     agentserve_event_loop_lag_seconds                how late the event loop is with what is due
     agentserve_router_info{router,version}           1: which process this is; another one after a
@@ -120,6 +123,10 @@ class Metrics:
         self.store_failures = Counter(
             "agentserve_store_failures", "Calls that failed.", ["operation"], registry=r
         )
+        self.blob_bytes = Counter(
+            "agentserve_blob_bytes", "Bytes of blobs that were put.", ["outcome"], registry=r
+        )
+        self.blobs_expired = Counter("agentserve_blobs_expired", "Blobs removed.", registry=r)
         self.followers = Gauge("agentserve_event_followers", "Open event streams.", registry=r)
         self.loop_lag = Histogram(
             "agentserve_event_loop_lag_seconds",

@@ -95,8 +95,9 @@ async def running_services(
                     "share, or an object store",
                 )
             blobs = BlobStore(
-                backend, store.ledger, quota=config.blob_quota_bytes, ttl_s=config.blob_ttl_s
-            )
+                backend, store.ledger, metrics,
+                quota=config.blob_quota_bytes, ttl_s=config.blob_ttl_s,
+            )  # fmt: skip
             discovery = RuntimeDiscovery(_discovery(config), store)
             registry = WorkerRegistry(config, discovery)
             hosts = HostPool(config, backend.folder.root, command, metrics)

@@ -17,6 +17,7 @@ from agentserve.core.tenants import Role, new_key
 from agentserve.router.blobs import BlobStore
 from agentserve.router.blobs.backend import FolderBackend
 from agentserve.router.blobs.folder import BlobFolder, write_all
+from agentserve.router.metrics import Metrics
 from agentserve.router.store import SqliteStore, Store
 
 from .records import age_blob
@@ -66,7 +67,8 @@ def make(root, database) -> Callable[..., BlobStore]:
     """``make(quota=…, ttl_s=…)``: blobs as a router has them, one more at each call."""
 
     def made(quota: int = 0, ttl_s: float = 0) -> BlobStore:
-        return BlobStore(FolderBackend(root), database.ledger, quota=quota, ttl_s=ttl_s)
+        backend = FolderBackend(root)
+        return BlobStore(backend, database.ledger, Metrics(), quota=quota, ttl_s=ttl_s)
 
     return made
 

@@ -49,6 +49,23 @@ async def test_a_turn_is_counted_by_its_phases(tmp_path):
         assert all(seconds > 0 for seconds in took.values())
 
 
+async def test_what_is_stored_is_counted_as_new_or_known(tmp_path):
+    async with running_rig(tmp_path) as rig:
+        session = await rig.client.create_session(new_session())
+        counted = []
+        for _ in range(2):
+            await rig.client.turn(session.id, picture())
+            found = await values(rig)
+            stored, known = (
+                found[f'agentserve_blob_bytes_total{{outcome="{outcome}"}}']
+                for outcome in ("stored", "known")
+            )
+            counted.append((stored, known))
+        (first, _), (after, again) = counted
+        assert 0 < first == after <= again
+        assert found["agentserve_blobs_expired_total"] == 0
+
+
 async def test_workers_are_shown_while_they_are_there(tmp_path):
     list_of_workers = tmp_path / "workers"
     async with FakeWorker() as stays, FakeWorker() as goes:

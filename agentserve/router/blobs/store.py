@@ -13,6 +13,7 @@ from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.errors import InvalidRequest, QuotaExceeded, StorageFailed, UnknownBlob
 from agentserve.router.blobs.backend import BlobBackend
 from agentserve.router.blobs.folder import write_all
+from agentserve.router.metrics import Metrics
 from agentserve.router.store import BlobLeaving, BlobLedger
 
 AT_ONCE = 500
@@ -33,11 +34,18 @@ class BlobStore:
     """
 
     def __init__(
-        self, backend: BlobBackend, ledger: BlobLedger, *, quota: int, ttl_s: float
+        self,
+        backend: BlobBackend,
+        ledger: BlobLedger,
+        metrics: Metrics,
+        *,
+        quota: int,
+        ttl_s: float,
     ) -> None:
         """``quota``: bytes of each tenant; 0: none. ``ttl_s``: 0: they stay."""
         self._backend = backend
         self._ledger = ledger
+        self._metrics = metrics
         self._quota = quota
         self._ttl_s = ttl_s
         self._fresh: dict[tuple[str, str], tuple[float, int]] = {}
@@ -125,6 +133,7 @@ class BlobStore:
             self._fresh.pop(name, None)
         await asyncio.gather(*(self._backend.remove(*name) for name in leaving))
         await self._ledger.drop(leaving)
+        self._metrics.blobs_expired.inc(len(leaving))
         return len(leaving) >= REMOVED_AT_ONCE
 
     async def _book(self, tenant: str, sizes: Mapping[str, int], *, synced: bool) -> None:
@@ -133,10 +142,14 @@ class BlobStore:
         at = time.monotonic()
         known = self._known(tenant, sizes, at)
         rest = [item for item in sizes.items() if item[0] not in known]
+        new = 0
         for start in range(0, len(rest), AT_ONCE):
-            await self._claim(tenant, dict(rest[start : start + AT_ONCE]), at, synced)
+            new += await self._claim(tenant, dict(rest[start : start + AT_ONCE]), at, synced)
+        self._metrics.blob_bytes.labels("stored").inc(new)
+        self._metrics.blob_bytes.labels("known").inc(sum(sizes.values()) - new)
 
-    async def _claim(self, tenant: str, sizes: Mapping[str, int], at: float, synced: bool) -> None:
+    async def _claim(self, tenant: str, sizes: Mapping[str, int], at: float, synced: bool) -> int:
+        """Bytes that were not known."""
         until = time.monotonic() + LEAVING_PATIENCE_S
         while True:
             try:
@@ -158,6 +171,7 @@ class BlobStore:
                 details={"used": claim.used, "needed": claim.needed, "limit": self._quota},
             )
         self._remember(tenant, sizes, at)
+        return claim.needed
 
     def _known(self, tenant: str, names: Iterable[str], at: float) -> dict[str, int]:
         """Sizes, of what the ledger need not be asked for."""
