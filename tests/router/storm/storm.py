@@ -258,8 +258,10 @@ class Storm:
 
         async def look(session_id: str) -> list[str]:
             async with free:
-                session = await client.session(session_id)
-                events = (await client.events(session_id, limit=1000)).events
+                session = None
+                # sessions of a worker that was just restarted are still being placed afresh
+                while session != (session := await client.session(session_id)):
+                    events = (await client.events(session_id, limit=1000)).events
             return [f"{session_id}: {problem}" for problem in _problems(session, events, turns)]
 
         found = await asyncio.gather(*map(look, self.sessions))
