@@ -118,4 +118,5 @@ def origin() -> Origin:
     from agentserve.bench.origin import Origin
     from agentserve.nano.evaluate.provenance import commit
 
-    return Origin(command=shlex.join(["agentserve", *sys.argv[1:]]), commit=commit())
+    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    return Origin(command=shlex.join(["agentserve", *words]), commit=commit())

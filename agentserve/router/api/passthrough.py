@@ -46,7 +46,8 @@ async def pass_through(
 
 
 class _Route(APIRoute):
-    """Finds its few parameters itself: FastAPI takes longer for that than it takes to forward."""
+    """Finds its few parameters itself: FastAPI takes longer for that than it takes to forward. It
+    has its endpoint for what the OpenAPI document says."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         return self.answer

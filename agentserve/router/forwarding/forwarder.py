@@ -80,7 +80,7 @@ class Forwarder:
         connection = await pool.take()
         try:
             status, received = await connection.ask(head, body)
-        except BaseException:
+        except BaseException:  # cancellation included: nobody would read its answer any more
             connection.close()
             raise
         return Forwarded(status, received, connection, pool)

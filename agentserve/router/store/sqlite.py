@@ -324,7 +324,7 @@ class SqliteStore(SqliteNotes):
             try:
                 result = work(db)
                 db.commit()
-            except BaseException:
+            except BaseException:  # whatever it was, the next one begins afresh
                 db.rollback()
                 raise
             return result
