@@ -10,6 +10,7 @@ AgentServeError
 │   ├── UnknownSession       404  no such session
 │   ├── UnknownBlob          404  no such blob
 │   ├── UnknownWorker        404  no such worker
+│   ├── UnknownModel         404  no worker serves a model of that name
 │   ├── SessionClosed        409  the session is released or expired
 │   ├── SessionPaused        409  the session is paused
 │   ├── WorkerInUse          409  the worker still has sessions, or is not the API's to remove
@@ -109,6 +110,10 @@ class UnknownBlob(BadRequest):
 
 class UnknownWorker(BadRequest):
     code, status = "unknown_worker", 404
+
+
+class UnknownModel(BadRequest):
+    code, status = "unknown_model", 404
 
 
 class SessionClosed(BadRequest):

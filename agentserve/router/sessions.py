@@ -143,8 +143,8 @@ class Sessions:
     async def create(self, create: SessionCreate, tenant: str = NOBODY) -> Session:
         """Check everything, place the session on a worker and store it as ``tenant``'s.
 
-        Raises InvalidRequest, UnknownProgram, NoWorker, HostLost; of a fork also what ``open``
-        raises of its parent, and TurnInProgress.
+        Raises InvalidRequest, UnknownProgram, UnknownModel, NoWorker and HostLost;
+        of a fork also what ``open`` raises of its parent, and TurnInProgress.
         """
         policy = parse_policy(create.policy)
         for name in ("timeout_s", "inactivity_timeout_s"):

@@ -60,12 +60,11 @@ async def age_blob(store: Store, tenant: str, sha256: str, by_s: float) -> None:
     if isinstance(store, MeasuredStore):
         store = store._store
     if isinstance(store, SqliteStore):
-        async with store._transaction() as db:
-            await db.execute(
-                "UPDATE blobs SET used_at = used_at - ?, leaving_at = leaving_at - ?"
-                " WHERE tenant = ? AND sha256 = ?",
-                (by_s, by_s, tenant, sha256),
-            )
+        await store._changed(
+            "UPDATE blobs SET used_at = used_at - ?, leaving_at = leaving_at - ?"
+            " WHERE tenant = ? AND sha256 = ?",
+            *(by_s, by_s, tenant, sha256),
+        )
         return
     assert isinstance(store, RedisStore)
     async with store._link.reaching() as redis:

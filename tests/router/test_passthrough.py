@@ -173,6 +173,35 @@ async def test_a_named_pin_survives_the_router(tmp_path):
         assert workers[0] == workers[1]
 
 
+async def test_each_model_has_its_own_worker_also_under_one_name(tmp_path):
+    async with (
+        FakeWorker(model="small") as small,
+        FakeWorker(model="large") as large,
+        running_rig(tmp_path, [small, large]) as rig,
+    ):
+        held = {"small": worker_id(small.url), "large": worker_id(large.url)}
+
+        async def ask(model: str, **more: str) -> httpx.Response:
+            chat = {"model": model, "messages": [{"role": "user", "content": "hi"}]} | more
+            return await rig.http.post("/v1/chat/completions", json=chat)
+
+        for model in ("small", "large", "small", "models/large", "large"):
+            for more in ({}, {"user": "one"}):
+                answer = await ask(model, **more)
+                assert worker_of(rig, answer) == held[model.removeprefix("models/")]
+        for more in ({}, {"user": "one"}, {"user": "new"}):
+            answer = await ask("huge", **more)
+            assert (answer.status_code, answer.json()["code"]) == (404, "unknown_model")
+            assert "small" in answer.json()["hint"]
+        await large.stop()
+        await eventually(lambda: ask("large"), lambda answer: answer.status_code == 503)
+        # a model whose worker is away is no unknown one, and another model does not answer for it
+        for more in ({}, {"user": "one"}, {"user": "new"}):
+            answer = await ask("large", **more)
+            assert (answer.status_code, answer.json()["code"]) == (503, "no_worker")
+        assert worker_of(rig, await ask("small", user="one")) == held["small"]
+
+
 async def test_a_dead_worker_is_replaced_before_the_first_byte_only(tmp_path):
     async with running_rig(tmp_path) as rig:
         session = await rig.client.create_session(new_session())

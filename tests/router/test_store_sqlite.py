@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 
 import pytest
 
 from agentserve.core.errors import StorageFailed
+from agentserve.core.tenants import Role, new_key
 from agentserve.router.store import SqliteStore
 from agentserve.router.store.connection import Connection
+from agentserve.router.store.ledger import BlobName
 from agentserve.router.store.migrations import MIGRATIONS
 from agentserve.vision.layouts import LayoutLearner
 
@@ -18,14 +21,13 @@ from .records import STARTED, record, turn
 async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path):
     path = tmp_path / "sessions.sqlite"
     async with await Connection.open(path) as db:
-        await MIGRATIONS[0](db)
+        await db.transaction(MIGRATIONS[0])
         await db.execute(
             "INSERT INTO sessions (id, version, status, deadline, worker_id, boot_id, last_seq,"
             " record) VALUES ('s_1', 0, 'idle', 5, 'w-1', 'b', 0, ?)",
             (record().model_dump_json(),),
         )
         await db.execute("PRAGMA user_version = 1")
-        await db.commit()
     opened = await SqliteStore.open(path)
     assert (await opened.get("s_1")).session.cell is None
     await opened.put_layouts("a" * 64, LayoutLearner())
@@ -50,6 +52,37 @@ async def test_migrations_run_once_and_newer_schemas_are_refused(tmp_path):
     db.close()
     with pytest.raises(StorageFailed, match="newer version"):
         await SqliteStore.open(path)
+
+
+async def test_two_processes_may_migrate_at_once(tmp_path):
+    path = tmp_path / "sessions.sqlite"
+    stores = await asyncio.gather(*(SqliteStore.open(path) for _ in range(4)))
+    for store in stores:
+        await store.close()
+
+
+async def test_a_busy_event_loop_keeps_no_other_process_from_writing(tmp_path):
+    """What is written at once must not wait, with the file's lock, for the loop to come back."""
+    path = tmp_path / "sessions.sqlite"
+    store = await SqliteStore.open(path)
+    await store.create(record(), [STARTED])
+    _, key = new_key("one", Role.USER)
+    for work in (
+        store.put_key(key),
+        store.ledger.claim("", {"a" * 64: 5}, 0),
+        store.ledger.leave(-1, -1, 10),
+        store.ledger.drop([BlobName("", "a" * 64)]),
+        store.update(record()),
+        store.delete("s_1"),
+    ):
+        task = asyncio.create_task(work)
+        await asyncio.sleep(0)  # it has asked its thread for the first step
+        with sqlite3.connect(path, timeout=10, isolation_level=None) as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+        db.close()
+        await task
+    await store.close()
 
 
 HOT = {

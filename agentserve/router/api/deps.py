@@ -53,7 +53,8 @@ async def admin_only(caller: CallerOf) -> None:
 Cursor = Annotated[
     int, Query(ge=0, le=2**63 - 1, description="Cursor: what comes behind it is listed.")
 ]
-MIN_TIMEOUT_S = 0.001
+MIN_TIMEOUT_S = 1.0
+"""No answer to a screenshot takes less; what is shorter is a mistake in the unit."""
 TimeoutS = Annotated[
     float | None,
     Header(

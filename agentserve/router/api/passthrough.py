@@ -86,6 +86,7 @@ class Express(BaseRoute):
 
 _ERRORS = (
     "forbidden",
+    "unknown_model",
     "session_closed",
     "session_paused",
     "no_worker",

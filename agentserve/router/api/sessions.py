@@ -25,6 +25,7 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
     status_code=201,
     responses=documented(
         "unknown_program",
+        "unknown_model",
         "unknown_session",
         "session_closed",
         "session_paused",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 
@@ -9,7 +10,7 @@ from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker, WorkerState
 from agentserve.router.passthrough.body import Body
 from agentserve.router.pins.pinning import Need, names_of, pick_for_name, why_lost
-from agentserve.router.pins.service import no_worker
+from agentserve.router.pins.service import none_for
 from agentserve.router.sessions import SESSION_IDS, Sessions
 from agentserve.router.store import PassPin, Store
 from agentserve.router.workers.registry import WorkerRegistry
@@ -36,10 +37,11 @@ class Passing:
     ) -> Worker:
         """The worker for a tenant's request; ``lost`` names those that this request found dead.
 
-        Raises NoWorker, SessionClosed.
+        Raises NoWorker, UnknownModel, SessionClosed.
         """
+        model = self._model(body)
         if name is None:
-            return self._pick("", body, lost)
+            return self._pick("", model, lost)
         # nobody asks the store for a session whose id would not look like this
         record = await self._store.get(name) if name.startswith(SESSION_IDS) else None
         # another tenant's session is to this one a name like any other
@@ -47,15 +49,24 @@ class Passing:
             record = await self._sessions.open(name)
             _, worker = await self._sessions.pins.place(record, lost)
             return worker
-        return await self._by_name(f"{tenant}/{name}" if tenant else name, body, lost)
+        return await self._by_name(f"{tenant}/{name}" if tenant else name, model, lost)
 
-    async def _by_name(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
+    def _model(self, body: Body) -> str | None:
+        """What the body asks for, where the workers' models differ: to look into it costs time, as
+        it may hold megabytes."""
+        return _model_of(body.whole()) if self._registry.mixed else None
+
+    async def _by_name(self, name: str, model: str | None, lost: frozenset[str]) -> Worker:
         known = await self._store.pass_pin(name)
+        if known and model and not self._serves(known.pin, model):
+            # one name for several models: each has its own pin
+            name = f"{name}:{hashlib.sha256(model.encode()).hexdigest()[:32]}"
+            known = await self._store.pass_pin(name)
         while True:
             now = time.time()
             worker = self._holder(known, lost)
             if worker is None:
-                worker = self._pick(name, body, lost)
+                worker = self._pick(name, model, lost)
                 generation = known.pin.generation + 1 if known else 1
                 pin = Pin(worker_id=worker.id, boot_id=worker.boot_id, generation=generation)
             else:
@@ -77,21 +88,23 @@ class Passing:
             return None
         return None if why_lost(known.pin, worker) else worker
 
-    def _pick(self, name: str, body: Body, lost: frozenset[str]) -> Worker:
+    def _serves(self, pin: Pin, model: str) -> bool:
+        """Whether the worker of a pin has the model, for all that is known."""
+        worker = self._registry.get(pin.worker_id)
+        return worker is None or model in names_of(worker) or worker.report is None
+
+    def _pick(self, name: str, model: str | None, lost: frozenset[str]) -> Worker:
         workers = self._registry.snapshot({})
         ready = [w for w in workers if w.state is WorkerState.READY and w.id not in lost]
         # one that is being drained still serves when nobody else does: a name holds nothing there
         ready = [worker for worker in ready if worker.drain is None] or ready
-        # Only a choice between models needs the body's word on it: it may hold megabytes.
-        if len({names_of(worker) for worker in ready}) > 1:
-            model = _model_of(body.whole())
+        if model is not None:
             named = [worker for worker in ready if model in names_of(worker)]
-            if model is not None and not named:
-                raise no_worker(workers, Need(model=model))
-            ready = named or ready
+            # a plain worker may have any
+            ready = named or [worker for worker in ready if worker.report is None]
         worker = pick_for_name(name, ready)
         if worker is None:
-            raise no_worker(workers, Need())
+            raise none_for(Need(model=model), workers)
         return worker
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from agentserve.core.errors import NoWorker, SessionClosed, UnknownSession
+from agentserve.core.errors import NoWorker, SessionClosed, UnknownModel, UnknownSession
 from agentserve.core.events import EventType
 from agentserve.core.sessions import Pin
 from agentserve.core.workers import Worker
@@ -136,12 +136,12 @@ class Pins:
         lost: frozenset[str] = frozenset(),
     ) -> Worker:
         """A worker for a session that is placed: see pinning.pick_worker; none of ``lost``. Raises
-        NoWorker."""
+        NoWorker; UnknownModel for a session that was never placed."""
         workers = await self.workers()
         left = (worker for worker in workers if worker.id not in lost)
         worker = pick_worker(arrival, left, need, shared)
         if worker is None:
-            raise no_worker(workers, need)
+            raise none_for(need, workers)
         return worker
 
     async def _move(
@@ -172,16 +172,16 @@ def pin_data(pin: Pin | None) -> dict[str, str | int]:
     return {"worker": pin.worker_id, "boot_id": pin.boot_id, "generation": pin.generation}
 
 
-def no_worker(workers: list[Worker], need: Need) -> NoWorker:
+def none_for(need: Need, workers: list[Worker]) -> NoWorker | UnknownModel:
     """Why no worker can serve, in words that name the models there are."""
     names = sorted({name for worker in workers for name in names_of(worker)})
     if need.model is not None and need.model not in names:
-        return NoWorker(
-            f"no worker serves the model {need.model[:200]!r}",
-            hint=f"served: {', '.join(names) or 'none'}",
-            details={"models": names},
-            retry_after=RETRY_AFTER_S,
-        )
+        message = f"no worker serves the model {need.model[:200]!r}"
+        hint = f"served: {', '.join(names) or 'none'}"
+        if need.binding is None and names and all(worker.report for worker in workers):
+            return UnknownModel(message, hint=hint, details={"models": names})
+        # it may be that of a worker that has not said yet what it serves, or is gone for a while
+        return NoWorker(message, hint=hint, details={"models": names}, retry_after=RETRY_AFTER_S)
     states = ", ".join(f"{w.url} {w.state.value} ({_why_not(w)})" for w in workers)
     return NoWorker(
         "no worker is ready for this session",

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
+BUSY_S = 5.0
+"""How long a statement waits for another process that writes."""
 
 
 class Connection:
-    """Transactions are begun and ended by who wants them. Raises what sqlite3 raises.
+    """Raises what sqlite3 raises.
 
-    Each call is one step of the thread, and a step costs about as much as a small statement: what
-    belongs together is best done in one, by ``run``. What a caller that is cancelled has asked for
-    may be done all the same.
+    Each call is one step of the thread. A transaction is one step as well, so it never holds the
+    file's lock while the event loop is busy with other things: another process that writes waits
+    for a disk at most. What a caller that is cancelled has asked for may be done all the same.
     """
 
     def __init__(self, thread: ThreadPoolExecutor, db: sqlite3.Connection) -> None:
@@ -29,7 +31,9 @@ class Connection:
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"sqlite {path.name}")
 
         def connect() -> sqlite3.Connection:
-            return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            return sqlite3.connect(
+                path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
 
         return cls(thread, await asyncio.get_running_loop().run_in_executor(thread, connect))
 
@@ -38,22 +42,27 @@ class Connection:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, work, self._db)
 
-    async def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows it changed."""
-        return await self.run(lambda db: db.execute(sql, values).rowcount)
+    async def transaction(
+        self, work: Callable[[sqlite3.Connection], T], *, synced: bool = True
+    ) -> T:
+        """The result of ``work``, done in a transaction: whole, or not at all when it raises.
+        ``synced``: it outlives a power cut, too."""
 
-    async def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        await self.run(lambda db: db.executemany(sql, rows))
+        def step(db: sqlite3.Connection) -> T:
+            db.executescript(_BEGIN[synced])
+            try:
+                result = work(db)
+                db.commit()
+            except BaseException:  # whatever it was, the next one begins afresh
+                db.rollback()
+                raise
+            return result
 
-    async def execute_fetchall(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return await self.run(step)
+
+    async def execute(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows that it gives."""
         return await self.run(lambda db: db.execute(sql, values).fetchall())
-
-    async def commit(self) -> None:
-        await self.run(lambda db: db.commit())
-
-    async def rollback(self) -> None:
-        """Nothing when no transaction has begun."""
-        await self.run(lambda db: db.rollback())
 
     async def close(self) -> None:
         await self.run(lambda db: db.close())
@@ -64,3 +73,10 @@ class Connection:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+_BEGIN = {
+    True: "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+    # a later commit with FULL syncs this one, too: the log is one file
+    False: "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
+}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import sqlite3
+from collections.abc import Callable
 
 from agentserve.core.errors import StorageFailed
 from agentserve.router.store.connection import Connection
 
-Migration = Callable[[Connection], Awaitable[None]]
+Migration = Callable[[sqlite3.Connection], object]
 
 
-async def _first_schema(db: Connection) -> None:
+def _first_schema(db: sqlite3.Connection) -> None:
     statements = (
         # `n` orders sessions by creation; `record` is the whole SessionRecord, the other columns
         # repeat what is searched for.
@@ -49,43 +50,43 @@ async def _first_schema(db: Connection) -> None:
         "CREATE INDEX pass_pins_used ON pass_pins (used_at)",
     )
     for statement in statements:
-        await db.execute(statement)
+        db.execute(statement)
 
 
-async def _layouts(db: Connection) -> None:
-    await db.execute(
+def _layouts(db: sqlite3.Connection) -> None:
+    db.execute(
         """CREATE TABLE layouts (
             surface TEXT PRIMARY KEY,
             learner TEXT NOT NULL) WITHOUT ROWID"""
     )
 
 
-async def _held(db: Connection) -> None:
-    await db.execute(
+def _held(db: sqlite3.Connection) -> None:
+    db.execute(
         """CREATE TABLE held (
             session_id TEXT PRIMARY KEY,
             record TEXT NOT NULL)"""
     )
 
 
-async def _drains(db: Connection) -> None:
-    await db.execute(
+def _drains(db: sqlite3.Connection) -> None:
+    db.execute(
         """CREATE TABLE drains (
             worker_id TEXT PRIMARY KEY,
             router TEXT NOT NULL) WITHOUT ROWID"""
     )
 
 
-async def _pin_loads(db: Connection) -> None:
-    await db.execute("ALTER TABLE sessions ADD COLUMN held_tokens INTEGER NOT NULL DEFAULT 0")
-    await db.execute("DROP INDEX sessions_pinned")
-    await db.execute(
+def _pin_loads(db: sqlite3.Connection) -> None:
+    db.execute("ALTER TABLE sessions ADD COLUMN held_tokens INTEGER NOT NULL DEFAULT 0")
+    db.execute("DROP INDEX sessions_pinned")
+    db.execute(
         """CREATE INDEX sessions_pinned ON sessions (worker_id, boot_id, held_tokens)
             WHERE status IN ('idle', 'running')"""
     )
 
 
-async def _tenants(db: Connection) -> None:
+def _tenants(db: sqlite3.Connection) -> None:
     statements = (
         "ALTER TABLE sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
         "CREATE INDEX sessions_of_tenant ON sessions (tenant, n)",
@@ -96,10 +97,10 @@ async def _tenants(db: Connection) -> None:
             record TEXT NOT NULL)""",
     )
     for statement in statements:
-        await db.execute(statement)
+        db.execute(statement)
 
 
-async def _blobs(db: Connection) -> None:
+def _blobs(db: sqlite3.Connection) -> None:
     statements = (
         # `leaving_at`: when their removal has begun
         """CREATE TABLE blobs (
@@ -116,19 +117,19 @@ async def _blobs(db: Connection) -> None:
             bytes INTEGER NOT NULL) WITHOUT ROWID""",
     )
     for statement in statements:
-        await db.execute(statement)
+        db.execute(statement)
 
 
-async def _life(db: Connection) -> None:
-    await db.execute("DROP INDEX sessions_due")
-    await db.execute(
+def _life(db: sqlite3.Connection) -> None:
+    db.execute("DROP INDEX sessions_due")
+    db.execute(
         "CREATE INDEX sessions_due ON sessions (deadline) WHERE status IN ('idle', 'paused')"
     )
-    await db.execute(
+    db.execute(
         "CREATE INDEX sessions_closed ON sessions (deadline)"
         " WHERE status IN ('released', 'expired')"
     )
-    await db.execute("CREATE TABLE workers (url TEXT PRIMARY KEY) WITHOUT ROWID")
+    db.execute("CREATE TABLE workers (url TEXT PRIMARY KEY) WITHOUT ROWID")
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -138,7 +139,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 async def migrate(db: Connection) -> None:
     """Apply what is missing, each step in a transaction. ``user_version`` counts applied steps."""
-    (row,) = await db.execute_fetchall("PRAGMA user_version")
+    (row,) = await db.execute("PRAGMA user_version")
     if row[0] > len(MIGRATIONS):
         raise StorageFailed(
             f"the session database has schema {row[0]}, this agentserve knows {len(MIGRATIONS)}: "
@@ -146,11 +147,11 @@ async def migrate(db: Connection) -> None:
             hint="update agentserve, or choose another --data",
         )
     for number, step in enumerate(MIGRATIONS[row[0] :], start=row[0] + 1):
-        await db.execute("BEGIN IMMEDIATE")
-        try:
-            await step(db)
-            await db.execute(f"PRAGMA user_version = {number}")
-        except BaseException:  # cancellation included: no transaction stays open
-            await db.rollback()
-            raise
-        await db.commit()
+
+        def applied(db: sqlite3.Connection, number: int = number, step: Migration = step) -> None:
+            ((version,),) = db.execute("PRAGMA user_version")
+            if version < number:  # another process may have been first
+                step(db)
+                db.execute(f"PRAGMA user_version = {number}")
+
+        await db.transaction(applied)

@@ -1,18 +1,17 @@
 """The store in one SQLite file.
 
-Two connections, each with its own thread: one writes, under a lock, one reads (WAL keeps them out
-of each other's way). What was written last of a session is kept in memory and not read back: one
+Two connections, each with its own thread: one writes, one reads (WAL keeps them out of each
+other's way). What was written last of a session is kept in memory and not read back: one
 process has the file to itself. ``synchronous=FULL`` syncs a commit, so that what was acknowledged
 outlives a power cut as well.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -30,7 +29,7 @@ from agentserve.router.store.base import (
     VersionConflict,
     storage_failed,
 )
-from agentserve.router.store.connection import Connection
+from agentserve.router.store.connection import BUSY_S, Connection
 from agentserve.router.store.migrations import migrate
 from agentserve.router.store.pin_cache import PinCache
 from agentserve.router.store.recent import MAX_CHARACTERS, RecentSessions
@@ -48,10 +47,9 @@ class SqliteStore(SqliteNotes):
     def __init__(self, writer: Connection, reader: Connection, recent: RecentSessions) -> None:
         self._writer = writer
         self._reader = reader
-        self._writing = asyncio.Lock()
         self._pass_pins = PinCache()
         self._recent = recent
-        self.ledger = SqliteLedger(self._write, self._transaction, self._rows)
+        self.ledger = SqliteLedger(self._write, self._rows)
 
     @classmethod
     async def open(cls, path: Path, recent: int = MAX_CHARACTERS) -> Self:
@@ -64,9 +62,7 @@ class SqliteStore(SqliteNotes):
             path.parent.mkdir(parents=True, exist_ok=True)
             writer = await Connection.open(path)
             try:
-                await writer.execute("PRAGMA journal_mode = WAL")
-                await writer.execute("PRAGMA synchronous = FULL")
-                await writer.execute("PRAGMA busy_timeout = 5000")
+                await writer.run(_keep_a_log)
                 await migrate(writer)
                 reader = await Connection.open(path)
             except BaseException:  # cancellation included: its thread must not stay
@@ -164,11 +160,15 @@ class SqliteStore(SqliteNotes):
         return updated
 
     async def delete(self, session_id: str) -> None:
-        async with self._transaction() as db:
-            await db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
-            await db.execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
-            await db.execute("DELETE FROM held WHERE session_id = ?", (session_id,))
-            await db.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+            db.execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
+            db.execute("DELETE FROM held WHERE session_id = ?", (session_id,))
+            db.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+
+        try:
+            await self._write(write)
+        finally:  # cancellation included: it may be deleted all the same
             self._recent.forget(session_id)
 
     async def page(
@@ -316,49 +316,27 @@ class SqliteStore(SqliteNotes):
     # plumbing
 
     async def _write(self, work: Callable[[sqlite3.Connection], T], *, synced: bool = True) -> T:
-        """``work`` in a transaction of its own, all in one step of the thread: done or not, also
-        when the caller is cancelled."""
-
-        def transaction(db: sqlite3.Connection) -> T:
-            db.executescript(_BEGIN[synced])
-            try:
-                result = work(db)
-                db.commit()
-            except BaseException:  # whatever it was, the next one begins afresh
-                db.rollback()
-                raise
-            return result
-
-        async with self._writing:
-            try:
-                return await self._writer.run(transaction)
-            except sqlite3.OperationalError as error:  # a full disk, a folder made read-only
-                raise storage_failed(error) from error
-
-    @asynccontextmanager
-    async def _transaction(self, *, synced: bool = True) -> AsyncIterator[Connection]:
-        async with self._writing:
-            try:
-                try:
-                    # a call that is cancelled is done all the same, by its thread: BEGIN included
-                    await self._writer.run(lambda db: db.executescript(_BEGIN[synced]))
-                    yield self._writer
-                    await self._writer.commit()
-                except BaseException:  # cancellation included: the next one begins afresh
-                    await self._writer.rollback()
-                    raise
-            except sqlite3.OperationalError as error:  # a full disk, a folder made read-only
-                raise storage_failed(error) from error
+        """``work`` in a transaction: done or not, also when the caller is cancelled."""
+        try:
+            return await self._writer.transaction(work, synced=synced)
+        except sqlite3.OperationalError as error:  # a full disk, a folder made read-only
+            raise storage_failed(error) from error
 
     async def _rows(self, sql: str, *values: object) -> list:
-        return list(await self._reader.execute_fetchall(sql, values))
+        return await self._reader.execute(sql, values)
 
 
-_BEGIN = {
-    True: "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
-    # a later commit with FULL syncs this one, too: the log is one file
-    False: "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
-}
+def _keep_a_log(db: sqlite3.Connection) -> None:
+    """Turn WAL on. While another process does so SQLite gives up at once, whatever its timeout."""
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)  # in the writer's own thread
 
 
 def _columns(record: SessionRecord) -> tuple[str, float, str | None, str | None, int]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from agentserve.core.config import BLOB_USE_EVERY_S
 from agentserve.core.plans import Sha256
-from agentserve.router.store.connection import Connection
 from agentserve.router.store.ledger import BlobLeaving, BlobName, Claim
 
-Transaction = Callable[..., AbstractAsyncContextManager[Connection]]
 Rows = Callable[..., Awaitable[list]]
 Write = Callable[..., Awaitable[Any]]
 
@@ -21,9 +18,8 @@ Write = Callable[..., Awaitable[Any]]
 class SqliteLedger:
     """Implements router.store.ledger.BlobLedger with the two connections of the store."""
 
-    def __init__(self, write: Write, transaction: Transaction, rows: Rows) -> None:
+    def __init__(self, write: Write, rows: Rows) -> None:
         self._write = write
-        self._transaction = transaction
         self._rows = rows
 
     async def claim(
@@ -65,10 +61,14 @@ class SqliteLedger:
         rows = await self._rows(known, tenant, *names)
         at = time.time()
         if any(used_at < at - BLOB_USE_EVERY_S for _, _, used_at in rows):
-            async with self._transaction() as db:
+
+            def used(db: sqlite3.Connection) -> list[Any]:
                 # once more: what has begun to leave since is lost
-                rows = list(await db.execute_fetchall(known, (tenant, *names)))
-                await db.executemany(_USE, [(at, tenant, sha256) for sha256, _, _ in rows])
+                rows = db.execute(known, (tenant, *names)).fetchall()
+                db.executemany(_USE, [(at, tenant, sha256) for sha256, _, _ in rows])
+                return rows
+
+            rows = await self._write(used)
         return {sha256: size for sha256, size, _ in rows}
 
     async def used(self, tenant: str) -> int:
@@ -76,38 +76,43 @@ class SqliteLedger:
 
     async def leave(self, unused_s: float, overdue_s: float, limit: int) -> list[BlobName]:
         at = time.time()
-        async with self._transaction() as db:
+
+        def begun(db: sqlite3.Connection) -> list[BlobName]:
             rows = [
-                *await db.execute_fetchall(
+                *db.execute(
                     "SELECT tenant, sha256 FROM blobs INDEXED BY blobs_leaving"
                     " WHERE leaving_at < ? LIMIT ?",
                     (at - overdue_s, limit),
                 ),
-                *await db.execute_fetchall(
+                *db.execute(
                     "SELECT tenant, sha256 FROM blobs INDEXED BY blobs_used"
                     " WHERE leaving_at IS NULL AND used_at < ? LIMIT ?",
                     (at - unused_s, limit),
                 ),
             ]
-            await db.executemany(
+            db.executemany(
                 "UPDATE blobs SET leaving_at = ? WHERE tenant = ? AND sha256 = ?",
                 [(at, *row) for row in rows],
             )
-        return [BlobName(*row) for row in rows]
+            return [BlobName(*row) for row in rows]
+
+        return await self._write(begun)
 
     async def drop(self, names: Sequence[BlobName]) -> None:
-        async with self._transaction() as db:
+        def dropped(db: sqlite3.Connection) -> None:
             for name in names:
-                rows = await db.execute_fetchall(
+                rows = db.execute(
                     "DELETE FROM blobs WHERE tenant = ? AND sha256 = ? AND leaving_at IS NOT NULL"
                     " RETURNING size",
                     name,
-                )
+                ).fetchall()
                 for (size,) in rows:
-                    await db.execute(
+                    db.execute(
                         "UPDATE blob_sums SET bytes = bytes - ? WHERE tenant = ?",
                         (size, name.tenant),
                     )
+
+        await self._write(dropped)
 
 
 _BYTES = "SELECT bytes FROM blob_sums WHERE tenant = ?"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 from agentserve.core.plans import Sha256
 from agentserve.core.sessions import Pin
 from agentserve.core.tenants import ApiKey
 from agentserve.router.store.base import PassPin
-from agentserve.router.store.connection import Connection
 from agentserve.router.store.pin_cache import PinCache
 from agentserve.vision.layouts import LayoutLearner
 
+T = TypeVar("T")
 _PASS_PIN = "SELECT session_id, pin, used_at FROM pass_pins WHERE session_id = ?"
 
 
@@ -23,7 +23,9 @@ class SqliteNotes(Protocol):
     _pass_pins: PinCache
     """No other process writes them."""
 
-    def _transaction(self, *, synced: bool = True) -> AbstractAsyncContextManager[Connection]: ...
+    async def _write(
+        self, work: Callable[[sqlite3.Connection], T], *, synced: bool = True
+    ) -> T: ...
 
     async def _rows(self, sql: str, *values: object) -> list: ...
 
@@ -39,26 +41,30 @@ class SqliteNotes(Protocol):
         return None
 
     async def put_pass_pin(self, pin: PassPin, was: Pin | None) -> PassPin:
-        async with self._transaction() as db:
-            for stored in _pass_pins(await db.execute_fetchall(_PASS_PIN, (pin.session_id,))):
+        def put(db: sqlite3.Connection) -> PassPin:
+            for stored in _pass_pins(db.execute(_PASS_PIN, (pin.session_id,))):
                 if stored.pin not in (was, pin.pin):
                     return stored
-            await db.execute(
+            db.execute(
                 "INSERT OR REPLACE INTO pass_pins (session_id, pin, used_at) VALUES (?, ?, ?)",
                 (pin.session_id, pin.pin.model_dump_json(), pin.used_at),
             )
-        self._pass_pins.changed(pin.session_id)  # for those who are reading the last one
-        self._pass_pins.keep(pin, self._pass_pins.mark(pin.session_id))
-        return pin
+            return pin
+
+        try:
+            stands = await self._write(put)
+        finally:  # for those who are reading the last one; after a cancellation, too
+            self._pass_pins.changed(pin.session_id)
+        self._pass_pins.keep(stands, self._pass_pins.mark(pin.session_id))
+        return stands
 
     async def drop_pass_pins(self, used_before: float) -> int:
-        async with self._transaction() as db:
-            dropped = await db.execute_fetchall(
-                "DELETE FROM pass_pins WHERE used_at < ? RETURNING session_id", (used_before,)
-            )
+        dropped = await self._changed(
+            "DELETE FROM pass_pins WHERE used_at < ? RETURNING session_id", used_before
+        )
         for (session_id,) in dropped:
             self._pass_pins.changed(session_id)
-        return len(list(dropped))
+        return len(dropped)
 
     # layouts
 
@@ -68,21 +74,22 @@ class SqliteNotes(Protocol):
 
     async def put_layouts(self, surface: Sha256, learner: LayoutLearner) -> None:
         # the next turn's write need not wait for the disk: what is lost is seen again
-        async with self._transaction(synced=False) as db:
-            await db.execute(
-                "INSERT OR REPLACE INTO layouts (surface, learner) VALUES (?, ?)",
-                (surface, learner.model_dump_json()),
-            )
+        await self._changed(
+            "INSERT OR REPLACE INTO layouts (surface, learner) VALUES (?, ?)",
+            surface,
+            learner.model_dump_json(),
+            synced=False,
+        )
 
     # keys
 
     async def put_key(self, key: ApiKey) -> None:
-        async with self._transaction() as db:
-            await db.execute(
-                "INSERT INTO keys (id, record) VALUES (?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET record = excluded.record",
-                (key.id, key.model_dump_json()),
-            )
+        await self._changed(
+            "INSERT INTO keys (id, record) VALUES (?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET record = excluded.record",
+            key.id,
+            key.model_dump_json(),
+        )
 
     async def key(self, key_id: str) -> ApiKey | None:
         rows = await self._rows("SELECT record FROM keys WHERE id = ?", key_id)
@@ -93,8 +100,7 @@ class SqliteNotes(Protocol):
         return [ApiKey.model_validate_json(row[0]) for row in rows]
 
     async def drop_key(self, key_id: str) -> bool:
-        async with self._transaction() as db:
-            return await db.execute("DELETE FROM keys WHERE id = ?", (key_id,)) > 0
+        return bool(await self._changed("DELETE FROM keys WHERE id = ? RETURNING id", key_id))
 
     # workers
 
@@ -102,12 +108,10 @@ class SqliteNotes(Protocol):
         return [row[0] for row in await self._rows("SELECT url FROM workers ORDER BY url")]
 
     async def add_worker(self, url: str) -> None:
-        async with self._transaction() as db:
-            await db.execute("INSERT OR IGNORE INTO workers VALUES (?)", (url,))
+        await self._changed("INSERT OR IGNORE INTO workers VALUES (?)", url)
 
     async def remove_worker(self, url: str) -> bool:
-        async with self._transaction() as db:
-            return await db.execute("DELETE FROM workers WHERE url = ?", (url,)) > 0
+        return bool(await self._changed("DELETE FROM workers WHERE url = ? RETURNING url", url))
 
     # drains
 
@@ -115,12 +119,16 @@ class SqliteNotes(Protocol):
         return dict(await self._rows("SELECT worker_id, router FROM drains"))
 
     async def put_drain(self, worker_id: str, router: str) -> None:
-        async with self._transaction() as db:
-            await db.execute("INSERT OR REPLACE INTO drains VALUES (?, ?)", (worker_id, router))
+        await self._changed("INSERT OR REPLACE INTO drains VALUES (?, ?)", worker_id, router)
 
     async def drop_drain(self, worker_id: str) -> None:
-        async with self._transaction() as db:
-            await db.execute("DELETE FROM drains WHERE worker_id = ?", (worker_id,))
+        await self._changed("DELETE FROM drains WHERE worker_id = ?", worker_id)
+
+    # plumbing
+
+    async def _changed(self, sql: str, *values: object, synced: bool = True) -> list[Any]:
+        """The rows that a statement returns, which is a transaction of its own."""
+        return await self._write(lambda db: db.execute(sql, values).fetchall(), synced=synced)
 
 
 def _pass_pins(rows: Iterable) -> list[PassPin]:

@@ -155,6 +155,13 @@ class WorkerRegistry:
         """How many may be sent requests."""
         return sum(entry.state is WorkerState.READY for entry in self._entries.values())
 
+    @property
+    def mixed(self) -> bool:
+        """Whether not all workers serve the same model, by those that have said what they are."""
+        entries = self._entries.values()
+        known = [entry for entry in entries if entry.report or entry.state is WorkerState.READY]
+        return len({entry.report and entry.report.served_model_name for entry in known}) > 1
+
     def get(self, worker_id: str) -> Worker | None:
         """One worker, without its number of pins."""
         entry = self._entries.get(worker_id)

@@ -62,13 +62,11 @@ async def test_what_is_late_while_it_waits_never_reaches_a_worker(tmp_path):
 
         await eventually(sent, lambda number: number == 2)
         with pytest.raises(TurnTimeout):
-            await rig.client.turn(late.id, RED, epoch=0, timeout_s=0.3)
+            await rig.client.turn(late.id, RED, epoch=0, timeout_s=1)
         assert (await rig.client.session(late.id)).status == "idle"
         told = await rig.types(late.id)
         assert told[-2:] == ["turn.queued", "turn.failed"]
-        answer = await rig.http.post(
-            "/generate", json=PROMPT, headers={"X-Request-Timeout-S": "0.3"}
-        )
+        answer = await rig.http.post("/generate", json=PROMPT, headers={"X-Request-Timeout-S": "1"})
         assert (answer.status_code, answer.json()["code"]) == (504, "turn_timeout")
         assert len(worker.requests) == 2
         request.cancel()
@@ -84,7 +82,7 @@ async def test_one_who_joins_with_less_time_leaves_earlier(rig: Rig):
     first = asyncio.create_task(rig.client.turn(session.id, RED, epoch=0))
     await eventually(lambda: rig.client.session(session.id), lambda s: s.status == "running")
     with pytest.raises(TurnTimeout):
-        await rig.client.turn(session.id, RED, epoch=0, timeout_s=0.2)
+        await rig.client.turn(session.id, RED, epoch=0, timeout_s=1)
     assert (await rig.client.session(session.id)).status == "running"
     assert not first.done()
     await rig.client.release(session.id)
@@ -98,7 +96,7 @@ async def test_a_generation_that_is_late_is_aborted(rig: Rig, stream: bool):
         worker.faults.append("hang")
         worker.aborted.clear()
     answer = await rig.http.post(
-        "/generate", json=PROMPT | {"stream": stream}, headers={"X-Request-Timeout-S": "0.3"}
+        "/generate", json=PROMPT | {"stream": stream}, headers={"X-Request-Timeout-S": "1"}
     )
     assert (answer.status_code, answer.json()["code"]) == (504, "turn_timeout")
 
@@ -110,7 +108,7 @@ async def test_a_generation_that_is_late_is_aborted(rig: Rig, stream: bool):
         worker.faults.clear()
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon", ""])
+@pytest.mark.parametrize("value", ["0", "-1", "0.99", "nan", "inf", "soon", ""])
 async def test_a_timeout_that_is_none_is_refused(rig: Rig, value: str):
     session = await rig.client.create_session(new_session())
     headers = {"X-Request-Timeout-S": value}
