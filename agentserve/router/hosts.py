@@ -151,8 +151,9 @@ class HostPool:
         return self.known_programs
 
     def program_sha256(self, name: str) -> str:
-        """Of a registered program's source, as the hosts reported it last."""
-        return next(p.sha256 for p in self.known_programs.programs if p.name == name)
+        """Of a registered program's source, as the hosts reported it last; empty of one that is
+        not registered any more."""
+        return next((p.sha256 for p in self.known_programs.programs if p.name == name), "")
 
     async def check_program(self, name: str) -> None:
         """Raises UnknownProgram, with the list of known ones."""

@@ -59,7 +59,7 @@ class Releases:
             return
         waiting[record.session.id] = OverSession(
             id=record.session.id,
-            keep=self._surfaces.shared(record)(worker),
+            keep=self._surfaces.begun(record, worker),
             forked=begun_by_forks(record),
         )
         if not begun:

@@ -1,4 +1,5 @@
-"""What sessions of one surface have in common: their key screens' order, learned and stored.
+"""What sessions have in common: of one surface the key screens' order, learned and stored, of one
+program the text before the first picture.
 
 Learning is by the way: it never fails a turn, and what one router's write loses to another's is
 seen again in the next turns.
@@ -19,7 +20,7 @@ from agentserve.core.tenants import cache_salt
 from agentserve.core.workers import Worker
 from agentserve.router.hosts import HostPool
 from agentserve.router.pins.pinning import binding_of
-from agentserve.router.prefixes import SharedPrefixes, shared_tokens
+from agentserve.router.prefixes import Beginnings, Program, SharedPrefixes, shared_tokens
 from agentserve.router.store import SessionRecord, Store
 from agentserve.vision.layouts import Layout, LayoutLearner, Surface
 from agentserve.vision.policies import Policy, check_policy
@@ -41,9 +42,11 @@ class Surfaces:
         self._hosts = hosts
         self._learners: OrderedDict[Sha256, LayoutLearner] = OrderedDict()
         self._prefixes = SharedPrefixes()
+        self._beginnings = Beginnings()
 
     def shown(self, record: SessionRecord, pieces: Sequence[Piece], worker: Worker) -> None:
         """A prompt of ``pieces``, from its beginning, was computed on a worker."""
+        self._beginnings.note(self._program(record), record.session.id, pieces)
         if record.session.cell is not None and (tokens := shared_tokens(pieces)):
             self._prefixes.note(self._key(record), worker, tokens)
 
@@ -53,6 +56,10 @@ class Surfaces:
             return lambda _: 0
         key = self._key(record)
         return lambda worker: self._prefixes.tokens(key, worker)
+
+    def begun(self, record: SessionRecord, worker: Worker) -> int:
+        """How many first tokens of a session's prompt others will begin with as well."""
+        return max(self.shared(record)(worker), self._beginnings.tokens(self._program(record)))
 
     def shared_by_new(
         self, create: SessionCreate, policy: Policy, tenant: str, worker: Worker
@@ -105,6 +112,10 @@ class Surfaces:
         self._learners.move_to_end(key)
         if len(self._learners) > REMEMBERED:
             self._learners.popitem(last=False)
+
+    def _program(self, record: SessionRecord) -> Program:
+        sha256 = self._hosts.program_sha256(record.session.program)
+        return Program(record.salt, record.binding.served_model_name, sha256)
 
     def _key(self, record: SessionRecord) -> Sha256:
         session = record.session

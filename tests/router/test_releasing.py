@@ -196,6 +196,17 @@ async def test_what_a_surface_s_sessions_begin_with_stays(tmp_path):
         assert await eventually(kept) > 0
 
 
+async def test_the_text_that_sessions_of_a_program_begin_with_stays(tmp_path):
+    async with FakeWorker() as worker, running_rig(tmp_path, [worker]) as rig:
+        kept = []
+        for task in ("find the cat", "find the dog", "find a hat"):
+            session = await started(rig, task=task)
+            await rig.client.release(session.id)
+            await told_of(worker, session)
+            kept.append(worker.released[-1]["sessions"][0]["keep"])
+        assert kept[0] == 0 < kept[2] < kept[1]
+
+
 async def test_clients_cannot_reach_it(rig: Rig):
     answer = await rig.http.post("/agentserve/release", json={"sessions": [{"id": "s_1"}]})
     assert answer.status_code == 404

@@ -201,10 +201,10 @@ class TurnRunner:
             await to_its_end(self._undo(record, error, early, storing))
             raise
         self._metrics.turn_completed(result)
+        if not planned.plan.prior:
+            self._surfaces.shown(record, answer.pieces, worker)
         if planned.mosaic is not None and held is not None:
             self._planner.completed(planned, held)
-            if not planned.plan.prior:
-                self._surfaces.shown(record, answer.pieces, worker)
             self._tasks.detach(self._learn(record, planned.mosaic.screen.identities))
         return result
 
