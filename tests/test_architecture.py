@@ -37,10 +37,10 @@ def test_the_contract_holds() -> None:
         ("router/pins/pinning.py", "import agentserve.engine.plugin"),
         ("core/screens.py", "import agentserve.client"),
         ("client/router.py", "import torch"),
-        ("replay/player.py", "import agentserve.browser.runner"),
+        ("replay/modes/model.py", "import agentserve.browser.runner"),
         ("vision/policies.py", "import sglang"),
         ("engine/plugin.py", "import sglang"),
-        ("replay/player.py", "import playwright"),
+        ("replay/modes/model.py", "import playwright"),
     ],
 )
 def test_a_forbidden_import_breaks_it(tmp_path: Path, module: str, statement: str) -> None:
@@ -57,7 +57,7 @@ def test_a_forbidden_import_breaks_it(tmp_path: Path, module: str, statement: st
 
 
 @pytest.mark.parametrize(
-    "module", ["agentserve.router.app", "agentserve.client", "agentserve.replay.player"]
+    "module", ["agentserve.router.app", "agentserve.client", "agentserve.replay.modes.model"]
 )
 def test_the_base_install_loads_neither_torch_nor_sglang(module: str) -> None:
     code = (

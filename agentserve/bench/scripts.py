@@ -14,7 +14,7 @@ from agentserve.lang import screen
 from agentserve.lang.expressions import ScreenView
 from agentserve.lang.registry import Program
 from agentserve.lang.turns import feedback
-from agentserve.replay import StepLine
+from agentserve.replay import Turn
 
 ANSWER_TOKENS = 8
 SPARE_TOKENS = 64
@@ -72,10 +72,10 @@ class Recorded:
 
     program: Program
     task: str
-    steps: Sequence[StepLine]
+    turns: Sequence[Turn]
 
     def write(self, state: ProgramState, view: ScreenView) -> None:
-        step = self.steps[view.turn]
+        step = self.turns[view.turn].step
         first = view.turn == 0
         if first:
             self.program.begin.func(state, task=self.task, **self.program.begin.bind_arguments)

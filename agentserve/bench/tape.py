@@ -13,7 +13,7 @@ from agentserve.core.actions import points
 from agentserve.core.config import MIB
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import ScreenSpace, Size, screen_space
-from agentserve.replay import Recording, StepLine, read_recording
+from agentserve.replay import AgentRun, Turn, read_recording
 from agentserve.vision.screenshots import open_screenshot
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -28,24 +28,24 @@ class Tape:
     screens: tuple[bytes, ...]
     """Files of one size, in the order of the turns."""
     space: ScreenSpace
-    recording: Recording | None = None
+    run: AgentRun | None = None
     """That it is of. None: of screenshots alone."""
 
     @property
-    def steps(self) -> Sequence[StepLine]:
+    def turns(self) -> Sequence[Turn]:
         """Of the recording, those of the screens."""
-        return self.recording.steps[: len(self.screens)] if self.recording else ()
+        return self.run.turns[: len(self.screens)] if self.run else ()
 
     @property
     def texts(self) -> tuple[str, ...] | None:
         """What the model wrote at each turn. None: nobody knows."""
-        return tuple(step.result.text for step in self.steps) if self.recording else None
+        return tuple(turn.result.text for turn in self.turns) if self.run else None
 
     def aimed(self, turn: int) -> list[tuple[int, int]]:
         """(x, y) in model px that the action before the turn aimed at."""
-        if not turn or not self.recording:
+        if not turn or not self.run:
             return []
-        return points(self.steps[turn - 1].result.model_action)
+        return points(self.turns[turn - 1].result.model_action)
 
 
 def read_tapes(
@@ -85,13 +85,12 @@ def _folder(path: Path, grid: int, most: int | None) -> Tape:
 
 def _recording(path: Path, grid: int, most: int | None) -> Tape:
     recording = read_recording(path)
-    steps = recording.steps[:most]
-    if not steps:
+    run = recording.agent()
+    if not run.turns:
         raise InvalidRequest(f"the recording {path} has no steps")
-    of = recording.meta.space
-    space = screen_space(of.css, of.scale, grid)
-    screens = tuple(recording.screenshot(step.screenshot) for step in steps)
-    return Tape(path.name, _checked(screens, space), space, recording)
+    space = screen_space(run.space.css, run.space.scale, grid)
+    screens = tuple(recording.screenshot(turn.screenshot) for turn in run.turns[:most])
+    return Tape(path.name, _checked(screens, space), space, run)
 
 
 def _checked(screens: tuple[bytes, ...], space: ScreenSpace) -> tuple[bytes, ...]:

@@ -129,11 +129,11 @@ def _sessions(worker: BenchWorker, tapes: Sequence[Tape]) -> list[Session]:
     programs = load_registry([bundled_programs()])
     sessions = []
     for tape in tapes:
-        if tape.recording is None:
+        if tape.run is None:
             sessions.append(Session(tape, Filler(worker, Texts(), tape.name)))
             continue
-        of = tape.recording.meta.session
-        sessions.append(Session(tape, Recorded(programs.get(of.program), of.task, tape.steps)))
+        of = tape.run.session
+        sessions.append(Session(tape, Recorded(programs.get(of.program), of.task, tape.turns)))
     return sessions
 
 

@@ -65,7 +65,7 @@ async def _replay(
     recording: Recording, router: str | None, local: bool, tolerance: float
 ) -> ReplayReport:
     from agentserve.cli.router_or_local import router_or_local
-    from agentserve.replay import replay as play
+    from agentserve.replay import replay_model as play
 
     with err.status("starting") as spinner:
         total = len(recording.steps)

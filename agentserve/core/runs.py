@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from agentserve.core.actions import Action
+from agentserve.core.elements import ElementTarget
 from agentserve.core.model import Wire
 from agentserve.core.sessions import Outcome, Session, TurnResult
 
@@ -18,7 +19,9 @@ EndReason = Literal[
     "invalid_actions",
     "error",
     "interrupted",
+    "closed",
 ]
+"""``closed``: of a recording that no agent made: it was closed, or the source ends there."""
 
 
 class Step(Wire):
@@ -34,6 +37,10 @@ class Step(Wire):
     result: TurnResult
     performed: Action | None
     """The action that was really performed, in CSS px."""
+    target: ElementTarget | None = None
+    """The element under its point, before it was performed."""
+    to_target: ElementTarget | None = None
+    """Of a drag: the element under its end."""
     outcome: Outcome
     """What became of it."""
     step_ms: float
@@ -42,7 +49,8 @@ class Step(Wire):
 class RunSummary(Wire):
     """How a run ended."""
 
-    session_id: str
+    session_id: str | None = None
+    """None: no agent of ours acted."""
     end: EndReason
     message: str = ""
     success: bool | None = None

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agentserve.core.actions import format_action
-from agentserve.replay.player import Decision, ReplayReport, StepReport
+from agentserve.core.actions.recorded import describe
+from agentserve.replay.results import ReplayReport, Side, StepReport
 
 _MAX_SHOWN = 200
 _UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -63,12 +63,12 @@ def _steps_table(report: ReplayReport) -> Table:
     return table
 
 
-def _decided(decision: Decision) -> str:
-    if decision.action is not None:
-        return _plain(format_action(decision.action))
-    if decision.invalid is not None:
-        return f"invalid: {_plain(decision.invalid.text)}"
-    return _plain(", ".join(f"{name}: {value}" for name, value in decision.variables.items()))
+def _decided(side: Side) -> str:
+    if side.action is not None:
+        return _plain(describe(side.action))
+    if side.invalid is not None:
+        return f"invalid: {_plain(side.invalid.text)}"
+    return _plain(", ".join(f"{name}: {value}" for name, value in side.variables.items()))
 
 
 def _differences(step: StepReport) -> Text:
@@ -89,7 +89,7 @@ def _value(value: JsonValue) -> str:
 
 
 def _both(recorded: object, replayed: object, name: str) -> str:
-    was, now = getattr(recorded, name), getattr(replayed, name)
+    was, now = (getattr(usage, name) if usage else "–" for usage in (recorded, replayed))
     return str(was) if was == now else f"{was} → {now}"
 
 
@@ -109,8 +109,8 @@ def _verdict(report: ReplayReport) -> Text:
     )
     if left := totals.recorded_steps - totals.replayed_steps:
         counts += f", {left} not replayed"
-    if report.tolerance_px:
-        counts += f" (points within {report.tolerance_px:g} px)"
+    if told := ", ".join(f"{name} {value}" for name, value in report.settings.items()):
+        counts += f" ({_plain(told)})"
     if report.same:
         return Text(f"✓ {counts}", style="green")
     return Text(f"✗ {counts}", style="bold red")

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentserve.core.errors import RecordingError
-from agentserve.replay.files import append_whole, sync_folder, write_whole
-from agentserve.replay.format import (
+from agentserve.replay.bundle.files import append_whole, sync_folder, write_whole
+from agentserve.replay.bundle.format import (
     HEATMAPS,
     MAX_LINE_BYTES,
     MAX_SCREENSHOT_BYTES,
@@ -26,7 +26,7 @@ from agentserve.replay.format import (
     heatmap_entry,
     screenshot_entry,
 )
-from agentserve.replay.png import png_size
+from agentserve.replay.bundle.png import png_size
 
 
 class RecordingWriter:
@@ -75,7 +75,7 @@ class RecordingWriter:
 
     def append(self, line: StepLine | EndLine) -> None:
         """Append a line. A step's screenshot must have been added before."""
-        if isinstance(line, StepLine) and line.screenshot not in self._screenshots:
+        if isinstance(line, StepLine) and line.screenshot not in {None, *self._screenshots}:
             raise RecordingError(f"step {line.index} names a screenshot that was not added")
         data = line.model_dump_json().encode() + b"\n"
         if len(data) > MAX_LINE_BYTES:

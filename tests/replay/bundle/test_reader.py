@@ -11,7 +11,7 @@ from replay.replay_builders import DONE, make_png, make_steps, record
 
 from agentserve.core.errors import RecordingError
 from agentserve.replay import Recording, read_recording
-from agentserve.replay.format import MAX_LINES, META, STEPS
+from agentserve.replay.bundle.format import MAX_LINES, META, STEPS
 
 SHA = "[0-9a-f]{64}"
 
@@ -97,20 +97,20 @@ def as_link(path: Path) -> None:
 
 
 def other_schema(version: int) -> str:
-    return rf"meta\.json: schema version {version}, this agentserve reads 1"
+    return rf"meta\.json: schema version {version}, this agentserve reads 2"
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "no meta": (removed(META), r"meta\.json is missing"),
     "no steps": (removed(STEPS), r"steps\.jsonl is missing"),
     "empty meta": (replaced(META, b""), r"meta\.json: not JSON"),
-    "meta cut off": (replaced(META, b'{"schema_version": 1,'), r"meta\.json: not JSON"),
+    "meta cut off": (replaced(META, b'{"schema_version": 2,'), r"meta\.json: not JSON"),
     "meta not an object": (replaced(META, b"[1]"), r"meta\.json: "),
     "meta nested too deep": (replaced(META, b"[" * 100_000), r"meta\.json: not JSON"),
     "meta not UTF-8": (replaced(META, b'{"id": "\xff\xfe"}'), r"meta\.json: not JSON"),
-    "newer schema": (meta_with(schema_version=2, new_field=1), other_schema(2)),
-    "older schema": (meta_with(schema_version=0), other_schema(0)),
-    "schema as text": (meta_with(schema_version="1"), r"meta\.json: 'schema_version'"),
+    "newer schema": (meta_with(schema_version=3, new_field=1), other_schema(3)),
+    "older schema": (meta_with(schema_version=1), other_schema(1)),
+    "schema as text": (meta_with(schema_version="2"), r"meta\.json: 'schema_version'"),
     "unknown field in meta": (meta_with(extra="x"), r"meta\.json: 'extra': Extra inputs"),
     "id that is a path": (meta_with(id="../../etc"), r"meta\.json: 'id'"),
     "time without zone": (meta_with(created_at="2025-01-01T00:00:00"), r"meta\.json: 'created_at'"),
@@ -143,8 +143,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
         r"steps\.jsonl line 2: 'step\.result\.mood': Extra inputs",
     ),
     "missing field": (
-        step_with(lambda step: step.pop("outcome")),
-        r"steps\.jsonl line 2: 'step\.outcome': Field required",
+        step_with(lambda step: step.pop("url")),
+        r"steps\.jsonl line 2: 'step\.url': Field required",
     ),
     "text for a number": (
         step_with(lambda step: step.update(index="1")),

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from replay_builders import make_png, make_session, make_step
+from replay.replay_builders import make_png, make_session, make_step
 
 from agentserve.replay import Recorder
 

@@ -19,14 +19,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from agentserve.core.actions import format_action
+from agentserve.core.actions.recorded import describe
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
 from agentserve.core.model import Wire
 from agentserve.core.runs import EndReason
-from agentserve.replay.files import write_whole
-from agentserve.replay.format import StepLine
-from agentserve.replay.reader import Recording
+from agentserve.replay.bundle.files import write_whole
+from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.bundle.reader import Recording
 
 MAX_PICTURE_BYTES = 96 * MIB
 """Screenshots beyond this sum are left out of a page, which says so."""
@@ -59,12 +59,13 @@ class RunView:
 def run_row(run: RunView) -> RunRow:
     """The numbers of a run, summed over its whole steps."""
     recording = run.recording
-    usages = [step.result.usage for step in recording.steps]
-    times = [step.result.timings.total_ms for step in recording.steps]
+    results = [step.result for step in recording.steps if step.result]
+    usages = [result.usage for result in results]
+    times = [result.timings.total_ms for result in results]
     return RunRow(
         name=run.name,
         recording=recording.meta.id,
-        task=recording.meta.session.task,
+        task=recording.meta.task,
         success=recording.end.success if recording.end else None,
         end=recording.end.end if recording.end else None,
         turns=len(recording.steps),
@@ -117,23 +118,24 @@ def _page(runs: Sequence[RunView], title: str, facts: Sequence[tuple[str, str]])
 
 def _run(run: RunView) -> dict[str, Any]:
     meta, end = run.recording.meta, run.recording.end
+    session = meta.session
     return {
         "row": run_row(run).model_dump(mode="json"),
         "message": end.message if end else "",
-        "program": meta.session.program,
-        "policy": meta.session.policy,
-        "model": meta.worker.served_model_name if meta.worker else meta.session.model,
+        "program": session.program if session else meta.source,
+        "policy": session.policy if session else None,
+        "model": meta.worker.served_model_name if meta.worker else session and session.model,
         "scenario": meta.scenario.model_dump() if meta.scenario else None,
         "created_at": meta.created_at.isoformat(timespec="seconds"),
-        "css": [meta.space.css.width, meta.space.css.height],
-        "model_size": [meta.space.model.width, meta.space.model.height],
+        "css": [meta.viewport.width, meta.viewport.height],
+        "model_size": [meta.space.model.width, meta.space.model.height] if meta.space else None,
         "steps": [_step(step) for step in run.recording.steps],
     }
 
 
 def _step(step: StepLine) -> dict[str, Any]:
     result = step.result
-    action = step.performed or result.action
+    action = step.performed or (result and result.action)
     return {
         "index": step.index,
         "picture": step.screenshot,
@@ -141,17 +143,17 @@ def _step(step: StepLine) -> dict[str, Any]:
         "instruction": step.instruction,
         "told": step.outcome_sent.model_dump() if step.outcome_sent else None,
         "action": action.model_dump() if action else None,
-        "action_text": format_action(action) if action else "",
-        "invalid": result.invalid.model_dump() if result.invalid else None,
+        "action_text": describe(action) if action else "",
+        "invalid": result.invalid.model_dump() if result and result.invalid else None,
         "outcome": step.outcome.model_dump(),
-        "text": result.text,
-        "variables": result.variables,
-        "usage": result.usage.model_dump(exclude={"calls"}),
-        "timings": result.timings.model_dump(),
+        "text": result.text if result else step.thought,
+        "variables": result.variables if result else {},
+        "usage": result.usage.model_dump(exclude={"calls"}) if result else None,
+        "timings": result.timings.model_dump() if result else None,
         "step_ms": step.step_ms,
-        "worker": result.worker.id,
-        "move": result.move,
-        "attempts": result.attempts,
+        "worker": result.worker.id if result else None,
+        "move": result.move if result else None,
+        "attempts": result.attempts if result else 1,
     }
 
 
@@ -160,7 +162,7 @@ def _pictures(runs: Sequence[RunView]) -> dict[str, str]:
     pictures: dict[str, str] = {}
     room = MAX_PICTURE_BYTES
     for run in runs:
-        for sha in dict.fromkeys(step.screenshot for step in run.recording.steps):
+        for sha in dict.fromkeys(s.screenshot for s in run.recording.steps if s.screenshot):
             if sha in pictures:
                 continue
             png = run.recording.screenshot(sha)
@@ -183,4 +185,6 @@ def _csp_hash(text: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("agentserve.replay") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("agentserve.replay") / "pages" / "files" / name).read_text(
+        encoding="utf-8"
+    )

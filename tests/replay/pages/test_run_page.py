@@ -352,7 +352,7 @@ async def test_equal_pictures_are_embedded_once(tmp_path: Path):
 async def test_pictures_over_the_limit_are_left_out_and_named(
     recording: Recording, tmp_path: Path, chromium: Browser, monkeypatch
 ):
-    monkeypatch.setattr("agentserve.replay.report.MAX_PICTURE_BYTES", len(make_png()) + 10)
+    monkeypatch.setattr("agentserve.replay.pages.run.MAX_PICTURE_BYTES", len(make_png()) + 10)
     path = tmp_path / "page.html"
     write_run_page(path, [RunView("run", recording)], title="t")
     async with opened(chromium, path) as page:

@@ -25,7 +25,7 @@ from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Outcome, SessionCreate
 from agentserve.core.workers import WorkerReport
 from agentserve.replay import Recorder, Recording, RecordingWriter, ScenarioRef, read_recording
-from agentserve.replay.format import META, STEPS
+from agentserve.replay.bundle.format import META, STEPS
 
 KILLS = 80
 WORKER = WorkerReport(
@@ -93,7 +93,7 @@ async def test_what_was_recorded_is_read_back(tmp_path: Path):
     assert recording.end.model_dump(exclude={"type"}) == DONE.model_dump()
     assert len(recording.steps) == 4
     for line, (step, png) in zip(recording.steps, steps, strict=True):
-        assert Step(**line.model_dump(exclude={"type", "screenshot"})) == step
+        assert Step(**line.model_dump(include=set(Step.model_fields))) == step
         assert line.screenshot == hashlib.sha256(png).hexdigest()
         assert recording.screenshot(line.screenshot) == png
 
@@ -103,7 +103,7 @@ async def test_files_are_as_documented(recording: Recording):
     assert names == [META, "screenshots", STEPS]
     lines = (recording.folder / STEPS).read_text().splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["step", "step", "step", "end"]
-    assert list(json.loads(lines[0]))[:4] == ["type", "screenshot", "index", "url"]
+    assert list(json.loads(lines[0]))[:4] == ["type", "index", "url", "screenshot"]
     text = (recording.folder / META).read_text()
     assert list(json.loads(text))[:3] == ["schema_version", "id", "created_at"]
     assert text.endswith("}\n")
@@ -146,7 +146,7 @@ async def test_only_png_within_the_limits_is_recorded(tmp_path: Path, monkeypatc
     for image in (b"", b"GIF89a" + b"\0" * 40, b"\xff\xd8\xff" + b"\0" * 40):
         with pytest.raises(RecordingError, match="not a PNG"):
             await recorder.screenshot(0, image)
-    monkeypatch.setattr("agentserve.replay.writer.MAX_SCREENSHOT_BYTES", 100)
+    monkeypatch.setattr("agentserve.replay.bundle.writer.MAX_SCREENSHOT_BYTES", 100)
     with pytest.raises(RecordingError, match="100 is most"):
         await recorder.screenshot(0, make_png())
     assert list((recorder.folder / "screenshots").iterdir()) == []

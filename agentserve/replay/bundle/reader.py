@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from agentserve.core.errors import RecordingError
 from agentserve.core.runs import RunSummary
-from agentserve.replay.files import check_entry, read_entry
-from agentserve.replay.format import (
+from agentserve.core.screens import ScreenSpace
+from agentserve.core.sessions import SessionCreate, TurnResult
+from agentserve.replay.bundle.files import check_entry, read_entry
+from agentserve.replay.bundle.format import (
     LINE_ADAPTER,
     MAX_LINE_BYTES,
     MAX_LINES,
@@ -32,7 +34,24 @@ from agentserve.replay.format import (
     StepLine,
     screenshot_entry,
 )
-from agentserve.replay.png import png_size
+from agentserve.replay.bundle.png import png_size
+
+
+class Turn(NamedTuple):
+    """A step in which a session was asked."""
+
+    step: StepLine
+    result: TurnResult
+    screenshot: str
+
+
+@dataclass(frozen=True)
+class AgentRun:
+    """A recording's session, whose every step is a turn."""
+
+    session: SessionCreate
+    space: ScreenSpace
+    turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True)
@@ -46,8 +65,32 @@ class Recording:
     """None when the run was cut off before it ended."""
 
     @property
+    def name(self) -> str:
+        """Where it lies, for people."""
+        return self.folder.name
+
+    @property
     def complete(self) -> bool:
         return self.end is not None
+
+    def agent(self) -> AgentRun:
+        """What it tells of an agent of ours. Raises RecordingError when another one acted."""
+        session, space = self.meta.session, self.meta.space
+        if session is None or space is None:
+            raise RecordingError(
+                f"{self.folder.name}: no agent of agentserve acted here ({self.meta.source})",
+                hint="it can be replayed in a browser: --mode browser",
+            )
+        turns = []
+        for step in self.steps:
+            if step.result is None or step.screenshot is None:
+                raise RecordingError(
+                    f"{self.folder.name}: step {step.index} is no turn of a session: "
+                    f"its {'result' if step.result is None else 'screenshot'} is not recorded",
+                    hint="an agent's recordings have both: agentserve run makes them",
+                )
+            turns.append(Turn(step, step.result, step.screenshot))
+        return AgentRun(session, space, tuple(turns))
 
     def screenshot(self, sha256: str) -> bytes:
         """The PNG of a step. Raises RecordingError when its bytes are not those of the hash."""
@@ -69,7 +112,7 @@ def read_recording(folder: Path) -> Recording:
     """
     meta = _meta(folder, read_entry(folder, META, MAX_META_BYTES))
     steps, end = _lines(folder, read_entry(folder, STEPS, MAX_STEPS_BYTES))
-    for sha in dict.fromkeys(step.screenshot for step in steps):
+    for sha in dict.fromkeys(step.screenshot for step in steps if step.screenshot):
         check_entry(folder, screenshot_entry(sha), MAX_SCREENSHOT_BYTES)
     return Recording(folder=folder, meta=meta, steps=steps, end=end)
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pydantic import JsonValue
-
 from agentserve.core.actions import POINT_FIELDS, Action, format_action
-from agentserve.core.model import Wire
 from agentserve.core.sessions import TurnResult
+from agentserve.replay.compare.difference import Difference
 
 _POINT_NAMES = {("x", "y"): "point", ("to_x", "to_y"): "to_point"}
 _COORDINATES = {name for pair in POINT_FIELDS for name in pair}
-
-
-class Difference(Wire):
-    """One field that differs; points are ``[x, y]`` in CSS px."""
-
-    field: str
-    recorded: JsonValue
-    replayed: JsonValue
 
 
 def turn_differences(
@@ -35,14 +25,18 @@ def turn_differences(
     differences: list[Difference] = []
     was, now = (turn.invalid and turn.invalid.text for turn in (recorded, replayed))
     if was != now:
-        differences.append(Difference(field="invalid", recorded=was, replayed=now))
+        differences.append(
+            Difference(comparer="action", field="invalid", recorded=was, replayed=now)
+        )
     differences += action_differences(recorded.action, replayed.action, tolerance_px)
     if not (recorded.action or recorded.invalid or replayed.action or replayed.invalid):
         for name in dict.fromkeys([*recorded.variables, *replayed.variables]):
             was, now = recorded.variables.get(name), replayed.variables.get(name)
             if was != now:
                 field = f"variables.{name}"
-                differences.append(Difference(field=field, recorded=was, replayed=now))
+                differences.append(
+                    Difference(comparer="action", field=field, recorded=was, replayed=now)
+                )
     return differences
 
 
@@ -54,18 +48,22 @@ def action_differences(
         was, now = (action and format_action(action) for action in (recorded, replayed))
         if was == now:
             return []
-        return [Difference(field="action", recorded=was, replayed=now)]
+        return [Difference(comparer="action", field="action", recorded=was, replayed=now)]
     differences: list[Difference] = []
     for pair in POINT_FIELDS:
         if hasattr(recorded, pair[0]):
             was, now = _point(recorded, pair), _point(replayed, pair)
             if math.dist(was, now) > tolerance_px:
                 name = f"action.{_POINT_NAMES[pair]}"
-                differences.append(Difference(field=name, recorded=was, replayed=now))
+                differences.append(
+                    Difference(comparer="action", field=name, recorded=was, replayed=now)
+                )
     for name in type(recorded).model_fields:
         was, now = getattr(recorded, name), getattr(replayed, name)
         if name not in _COORDINATES and was != now:
-            differences.append(Difference(field=f"action.{name}", recorded=was, replayed=now))
+            differences.append(
+                Difference(comparer="action", field=f"action.{name}", recorded=was, replayed=now)
+            )
     return differences
 
 

@@ -3,7 +3,7 @@ from replay.replay_builders import make_result
 
 from agentserve.core.actions import Back, Click, Done, Drag, Key, Scroll, Type
 from agentserve.core.sessions import InvalidAction, Timings, Usage
-from agentserve.replay.compare import action_differences, turn_differences
+from agentserve.replay.compare.turns import action_differences, turn_differences
 
 
 def shown(differences) -> list[tuple]:

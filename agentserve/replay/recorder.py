@@ -13,9 +13,9 @@ from agentserve.core.pruning import Compression
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.sessions import Session, creation_of
 from agentserve.core.workers import WorkerReport
-from agentserve.replay.format import EndLine, Meta, ScenarioRef, StepLine
+from agentserve.replay.bundle.format import EndLine, Meta, ScenarioRef, StepLine
+from agentserve.replay.bundle.writer import RecordingWriter
 from agentserve.replay.heatmap import draw_heatmap
-from agentserve.replay.writer import RecordingWriter
 
 
 class Recorder:
@@ -56,6 +56,9 @@ class Recorder:
         meta = Meta(
             **self._facts,
             url=url,
+            task=session.task,
+            viewport=session.space.css,
+            scale=session.space.scale,
             session=creation_of(session),
             session_id=session.id,
             space=session.space,

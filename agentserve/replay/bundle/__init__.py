@@ -1,0 +1,1 @@
+"""The bundle: one recording on the disk, as models, read and written."""

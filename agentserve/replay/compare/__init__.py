@@ -1,0 +1,1 @@
+"""What became different between a recording and its replay. Pure: no browser, no router."""

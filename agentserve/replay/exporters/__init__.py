@@ -1,0 +1,1 @@
+"""Recordings for other tools: a module a format, each ``give(recording) -> Given``."""

@@ -1,0 +1,1 @@
+"""Recordings of other tools, taken over: a module a format, each ``take(data) -> Taken``."""

@@ -1,0 +1,68 @@
+"""What an importer gives, and how it becomes a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from agentserve import __version__
+from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
+from agentserve.replay.bundle.format import EndLine, Imported, Meta, StepLine
+from agentserve.replay.bundle.writer import RecordingWriter
+
+MAX_STEPS = 5000
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A recording of another tool, with all that a bundle has a place for."""
+
+    format: str
+    viewport: Size
+    steps: tuple[StepLine, ...]
+    version: str = ""
+    task: str = ""
+    url: str = ""
+    scale: float = 1.0
+    created_at: datetime | None = None
+    """None: the source does not say."""
+    end: EndLine | None = None
+    screenshots: Mapping[str, bytes] = field(default_factory=dict)
+    """PNGs by the SHA-256 that steps name."""
+    lost: tuple[str, ...] = ()
+    """What could not be taken over, in sentences."""
+    data: JsonValue = None
+    """Of the whole, for an export into the same format."""
+
+
+def write_taken(root: Path, name: str, taken: Taken) -> Path:
+    """Write it as the bundle ``root/<name>``. Raises RecordingError, with nothing written."""
+    if not taken.steps:
+        raise RecordingError(f"the {taken.format} recording has no steps")
+    if len(taken.steps) > MAX_STEPS:
+        raise RecordingError(f"{len(taken.steps)} steps; {MAX_STEPS} is most")
+    meta = Meta(
+        id=name,
+        created_at=taken.created_at or datetime.now(UTC).replace(microsecond=0),
+        agentserve_version=__version__,
+        source="import",
+        imported=Imported(
+            format=taken.format, version=taken.version, lost=list(taken.lost), data=taken.data
+        ),
+        task=taken.task,
+        url=taken.url,
+        viewport=taken.viewport,
+        scale=taken.scale,
+    )
+    writer = RecordingWriter(root, meta)
+    for png in taken.screenshots.values():
+        writer.add_screenshot(png)
+    for step in taken.steps:
+        writer.append(step)
+    writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
+    return writer.folder

@@ -1,0 +1,1 @@
+"""The ways in which a recording is replayed."""

@@ -1,0 +1,70 @@
+"""The report of a replay, from its steps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+
+from agentserve.core.errors import AgentServeError
+from agentserve.core.sessions import Session, Usage
+from agentserve.replay.bundle.reader import Recording
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.results import Mode, ReplayFailure, ReplayReport, Side, StepReport, Totals
+
+
+def failure_of(error: AgentServeError, index: int | None) -> ReplayFailure:
+    return ReplayFailure(index=index, code=error.code, message=error.message, hint=error.hint)
+
+
+def report_of(
+    recording: Recording,
+    mode: Mode,
+    steps: Sequence[StepReport],
+    *,
+    session: Session | None = None,
+    differences: Sequence[Difference] = (),
+    error: ReplayFailure | None = None,
+    settings: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    seconds: float = 0.0,
+) -> ReplayReport:
+    """``differences`` are those of the recording as a whole."""
+    meta = recording.meta
+    different = sum(not step.same for step in steps)
+    whole = len(steps) == len(recording.steps) > 0
+    return ReplayReport(
+        recording=meta.id,
+        name=recording.name,
+        mode=mode,
+        program=meta.session.program if meta.session else "",
+        task=meta.task,
+        complete=recording.complete,
+        session_id=session and session.id,
+        settings=dict(settings or {}),
+        steps=list(steps),
+        differences=list(differences),
+        totals=Totals(
+            recorded_steps=len(recording.steps),
+            replayed_steps=len(steps),
+            same=len(steps) - different,
+            different=different,
+            recorded_usage=_sum(step.recorded for step in steps),
+            replayed_usage=_sum(step.replayed for step in steps),
+        ),
+        error=error,
+        notes=[*_of_the_recording(recording), *notes],
+        seconds=seconds,
+        same=error is None and whole and different == 0 and not differences,
+    )
+
+
+def _of_the_recording(recording: Recording) -> list[str]:
+    if not recording.steps:
+        return ["the recording has no steps: nothing was compared"]
+    if not recording.complete:
+        return [f"the recorded run was cut off after {len(recording.steps)} whole steps"]
+    return []
+
+
+def _sum(sides: Iterable[Side]) -> Usage:
+    return reduce(Usage.plus, (side.usage for side in sides if side.usage), Usage())
