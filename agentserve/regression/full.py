@@ -3,8 +3,6 @@ are compared."""
 
 from __future__ import annotations
 
-import tempfile
-import time
 from pathlib import Path
 
 from playwright.async_api import Browser
@@ -13,7 +11,7 @@ from agentserve.agents.run import Agent, PageTarget, run_agent
 from agentserve.browser.scenarios import Scenario, load_scenario
 from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
-from agentserve.core.errors import AgentServeError, RecordingError
+from agentserve.core.errors import RecordingError
 from agentserve.core.sessions import ScreenPolicy
 from agentserve.replay import Recording, read_recording
 from agentserve.replay.bundle.format import Meta
