@@ -1,8 +1,9 @@
 """Selectors as Playwright writes them, in traces and in codegen's JSONL, as ours.
 
 Parts are joined by ``>>``; each begins with its engine's name, as in
-``internal:role=button[name="Save"i]``. Playwright documents its engines (playwright.dev/docs/other-locators), not the internal ones: those
-are as version 1.65 writes them. What has no equal here gives no chain, rather than a looser one.
+``internal:role=button[name="Save"i]``. Playwright documents its engines
+(playwright.dev/docs/other-locators), but not the internal ones: those are as version 1.65 writes
+them. What has no equal here gives no chain, rather than a looser one.
 """
 
 from __future__ import annotations
