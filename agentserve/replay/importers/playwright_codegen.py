@@ -1,4 +1,4 @@
-"""What Playwright's codegen writes with ``--target jsonl``: a line of options, then an action a line.
+"""What Playwright's codegen writes with ``--target jsonl``: a line of options, an action a line.
 
 Playwright does not document the format; this is what version 1.65 writes. Elements are named by
 selectors, points only on canvases: actions become acts on elements, and nothing has a screenshot.
@@ -85,15 +85,15 @@ class _Actions:
 
     def take(self, line: Fields) -> None:
         name, page = line.text("name"), line.text("pageGuid", "")
+        if name == "openPage":
+            self._open(page, line)
+            return
         read = _READERS.get(name)
         if read is None:
             raise RecordingError(
                 f"{line.entry}: {words(name)} is no action of codegen",
                 hint=f"known: {', '.join(sorted([*_READERS, 'openPage']))}",
             )
-        if name == "openPage":
-            self._open(page, line)
-            return
         switch = self._tabs.goes_to(page)
         if switch is not None:
             self._add(page, switch, None, None)
@@ -244,7 +244,6 @@ def _modifiers(line: Fields) -> list[str]:
 
 
 _READERS: dict[str, Callable[[_Actions, Fields], Read]] = {
-    "openPage": _navigate,
     "navigate": _navigate,
     "closePage": _close,
     "click": _click,
