@@ -73,12 +73,11 @@ def _selector(text: str) -> Selector:
             engine="aria",
             value=name,
             role=(role.group(1) or role.group(2)) if role else None,
-            exact=True,
         )
     if slash and engine == "xpath":
         return Selector(engine="xpath", value=rest)
     if slash and engine == "text":
-        return Selector(engine="text", value=rest)
+        return Selector(engine="text", value=rest, exact=False)
     if slash and engine == "pierce":
         return Selector(engine="css", value=rest)
     return Selector(engine="css", value=text)

@@ -107,8 +107,8 @@ def _text(body: str) -> Selector | None:
     if _is_pattern(body):
         return None
     if len(body) > 1 and body[0] == body[-1] and body[0] in "\"'":
-        return Selector(engine="text", value=_unescaped(body[1:-1]), exact=True)
-    return Selector(engine="text", value=body)
+        return Selector(engine="text", value=_unescaped(body[1:-1]))
+    return Selector(engine="text", value=body, exact=False)
 
 
 def _internal_text(body: str) -> Selector | None:
@@ -131,8 +131,7 @@ def _role(body: str) -> Selector | None:
         return None
     role, name, case = found.groups()
     value = "" if name is None else _unescaped(name)
-    exact = name is not None and case.lower() != "i"
-    return Selector(engine="aria", value=value, role=role, exact=exact)
+    return Selector(engine="aria", value=value, role=role, exact=(case or "").lower() != "i")
 
 
 def _test_id(body: str) -> Selector | None:
