@@ -13,39 +13,40 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
 from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as PlaywrightError
 
+from agentserve.browser.acting import NAVIGATION_TIMEOUT_S, Actor
+from agentserve.browser.elements import element_at
 from agentserve.browser.policy import NavigationPolicy
+from agentserve.browser.recorded import act_recorded, aimed
 from agentserve.browser.settle import QUIET_S, Settler
 from agentserve.browser.tabs import Tabs
-from agentserve.core.actions import (
-    Action,
-    Back,
-    CallUser,
-    Click,
-    Done,
-    DoubleClick,
-    Drag,
-    Hover,
-    Key,
-    Navigate,
-    Scroll,
-    Type,
-    Wait,
+from agentserve.browser.worlds import Worlds
+from agentserve.core.actions import Action, Back, Navigate, Wait
+from agentserve.core.actions.recorded import (
+    Forward,
+    OpenTab,
+    RecordedAction,
+    Reload,
+    Resize,
+    WaitFor,
 )
+from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BrowserFailed, InvalidRequest
+from agentserve.core.runs import Performed
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome
 
 ACTION_TIMEOUT_S = 10.0
-NAVIGATION_TIMEOUT_S = 30.0
 SCREENSHOT_TIMEOUT_S = 30.0
-DRAG_STEPS = 10
+ARIA_TIMEOUT_S = 10.0
+MAX_ARIA_CHARS = 200_000
+"""Of UTF-8 that is less than a recording keeps of one."""
 _MESSAGE_CHARS = 2000
 
 # The blinking caret is made invisible by a style sheet that is in no DOM tree: Playwright's own
@@ -111,7 +112,7 @@ async def open_computer(
 
 
 class PlaywrightComputer:
-    """Implements core.runs.Computer on a browser context; made by ``open_computer``."""
+    """Implements core.runs.RecordedComputer on a browser context; made by ``open_computer``."""
 
     def __init__(
         self,
@@ -127,7 +128,8 @@ class PlaywrightComputer:
         self._context = context
         self._tabs = tabs
         self._settler = settler
-        self._policy = policy
+        self._worlds = Worlds(context)
+        self._actor = Actor(tabs, self._worlds, policy)
         self._start_url = start_url
         self._viewport = viewport
         self._scale = scale
@@ -210,19 +212,44 @@ class PlaywrightComputer:
         """See core.runs.Computer. The message tells what the page did of its own accord (dialogs,
         tabs, downloads); what comes after the page seemed to rest is told with the next action.
         """
+        return await self._perform(action, lambda: self._actor.act(action))
+
+    async def element_at(self, x: float, y: float) -> ElementTarget | None:
+        return await element_at(self._worlds, self._tabs.front, x, y)
+
+    async def perform_recorded(
+        self,
+        action: RecordedAction,
+        target: ElementTarget | None = None,
+        to_target: ElementTarget | None = None,
+    ) -> Performed:
+        aim = await aimed(self._actor, action, (target, to_target), self._viewport)
+        outcome = await self._perform(aim.action, lambda: act_recorded(self._actor, aim, target))
+        if isinstance(action, Resize) and outcome.status == "ok":
+            self._viewport, self._image_size = action.size, None
+        return Performed(action=aim.action, outcome=outcome, found_by=aim.found and aim.found.chain)
+
+    async def aria(self) -> str:
+        page = self._tabs.front
+        try:
+            snapshot = await page.locator("body").aria_snapshot(timeout=ARIA_TIMEOUT_S * 1000)
+        except PlaywrightError as error:
+            self._check_alive()
+            raise BrowserFailed(f"no aria snapshot: {_first_line(error)}") from error
+        return snapshot[:MAX_ARIA_CHARS]
+
+    async def _perform(
+        self, action: RecordedAction, doing: Callable[[], Awaitable[None]]
+    ) -> Outcome:
         if self._seen not in (None, self._tabs.front):
             # a tab that came up late: the action was meant for another page
             self._tabs.note("Nothing was done: another tab had come to the front.", failed=True)
             return self._outcome()
         self._settler.disturbed()
-        limit = ACTION_TIMEOUT_S
-        if isinstance(action, Wait):
-            limit += action.seconds
-        elif isinstance(action, Navigate | Back):
-            limit += NAVIGATION_TIMEOUT_S
+        limit = _limit_s(action)
         try:
             async with asyncio.timeout(limit):
-                await self._act(action)
+                await doing()
             await self._settle()
         except TimeoutError:
             self._tabs.note(f"The page did not react within {limit:.0f} s.", failed=True)
@@ -231,60 +258,6 @@ class PlaywrightComputer:
             self._tabs.note(f"The {action.kind} failed: {_first_line(error)}", failed=True)
         self._check_alive()
         return self._outcome()
-
-    async def _act(self, action: Action) -> None:
-        page = self._tabs.front
-        match action:
-            case Click(x=x, y=y, button=button):
-                await page.mouse.click(x, y, button=button)
-            case DoubleClick(x=x, y=y):
-                await page.mouse.dblclick(x, y)
-            case Hover(x=x, y=y):
-                await page.mouse.move(x, y)
-            case Drag():
-                await page.mouse.move(action.x, action.y)
-                await page.mouse.down()
-                await page.mouse.move(action.to_x, action.to_y, steps=DRAG_STEPS)
-                await page.mouse.up()
-            case Scroll(x=x, y=y, dx=dx, dy=dy):
-                await page.mouse.move(x, y)
-                await page.mouse.wheel(dx, dy)
-            case Type(text=text):
-                await page.keyboard.type(text)
-            case Key(keys=keys):
-                await page.keyboard.press(keys)
-            case Wait(seconds=seconds):
-                await asyncio.sleep(seconds)
-            case Navigate(url=url):
-                await self._navigate(page, url)
-            case Back():
-                await self._go_back(page)
-            case Done() | CallUser():
-                pass  # said to the runner, not to the page
-
-    async def _navigate(self, page: Page, url: str) -> None:
-        address = self._policy.resolve(url, page.url)
-        if address is None:
-            self._tabs.refuse(url)
-            return
-        await page.goto(address, wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
-
-    async def _go_back(self, page: Page) -> None:
-        """To the page before in this tab; from the first page of a tab to the tab before."""
-        if await self._has_earlier_page(page):
-            await page.go_back(wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
-        elif len(self._tabs) > 1:
-            await page.close()
-        else:
-            self._tabs.note("There is no page to go back to.", failed=True)
-
-    async def _has_earlier_page(self, page: Page) -> bool:
-        session = await self._context.new_cdp_session(page)
-        history = await session.send("Page.getNavigationHistory")
-        await session.detach()
-        index = history["currentIndex"]
-        # a tab starts on about:blank: nothing to see there
-        return index > 0 and history["entries"][index - 1]["url"] != "about:blank"
 
     async def _settle(self) -> None:
         """Wait for the page in front to rest, and for tabs that open meanwhile."""
@@ -307,6 +280,18 @@ class PlaywrightComputer:
             status="failed" if any(note.failed for note in notes) else "ok",
             message=" ".join(note.text for note in notes)[:_MESSAGE_CHARS],
         )
+
+
+def _limit_s(action: RecordedAction) -> float:
+    """Longest that a page may take to let an action be done."""
+    match action:
+        case Wait(seconds=seconds):
+            return ACTION_TIMEOUT_S + seconds
+        case WaitFor(timeout_s=timeout_s):
+            return ACTION_TIMEOUT_S + timeout_s
+        case Navigate() | Back() | Forward() | Reload() | OpenTab():
+            return ACTION_TIMEOUT_S + NAVIGATION_TIMEOUT_S
+    return ACTION_TIMEOUT_S
 
 
 async def _capture(page: Page) -> bytes:
