@@ -12,19 +12,19 @@ Playwright's errors end here: as an Outcome in words for the model, or as Browse
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as PlaywrightError
 
 from agentserve.browser.acting import NAVIGATION_TIMEOUT_S, Actor
+from agentserve.browser.capture import capture_still, paint_masks, resize_png
+from agentserve.browser.determinism import hide_caret, make_same
 from agentserve.browser.elements import element_at
 from agentserve.browser.policy import NavigationPolicy
 from agentserve.browser.recorded import act_recorded, aimed
-from agentserve.browser.settle import QUIET_S, Settler
+from agentserve.browser.settle import Settler
 from agentserve.browser.tabs import Tabs
 from agentserve.browser.worlds import Worlds
 from agentserve.core.actions import Action, Back, Navigate, Wait
@@ -36,32 +36,18 @@ from agentserve.core.actions.recorded import (
     Resize,
     WaitFor,
 )
-from agentserve.core.elements import ElementTarget
+from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import BrowserFailed, InvalidRequest
+from agentserve.core.pages import PageSettings
 from agentserve.core.runs import Performed
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome
 
 ACTION_TIMEOUT_S = 10.0
-SCREENSHOT_TIMEOUT_S = 30.0
 ARIA_TIMEOUT_S = 10.0
 MAX_ARIA_CHARS = 200_000
 """Of UTF-8 that is less than a recording keeps of one."""
 _MESSAGE_CHARS = 2000
-
-# The blinking caret is made invisible by a style sheet that is in no DOM tree: Playwright's own
-# ways (caret="hide", style=) edit elements, which pages and recordings of them can see.
-_HIDE_CARET = """(() => {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync('* { caret-color: transparent !important }');
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-})()"""
-
-_HAS_CANVAS = """() => [...document.querySelectorAll('canvas, video')].some(element => {
-  const box = element.getBoundingClientRect();
-  return box.width > 0 && box.height > 0 && box.right > 0 && box.bottom > 0
-    && box.left < innerWidth && box.top < innerHeight;
-})"""
 
 
 @asynccontextmanager
@@ -74,12 +60,15 @@ async def open_computer(
     allow: Iterable[str] = (),
     closed: bool = False,
     settle_timeout_s: float = 5.0,
+    settings: PageSettings = PageSettings(),
+    masks: Sequence[PageBox] = (),
 ) -> AsyncIterator[PlaywrightComputer]:
     """A fresh browser context whose start page is ``url``; nothing is loaded yet.
 
     ``viewport`` is in CSS px, ``scale`` model px per CSS px. The model may go to the origins of
     ``url`` and ``allow`` only; ``closed`` also keeps the pages themselves from fetching anything
-    elsewhere. Raises InvalidRequest for a ``url`` that is not http(s).
+    elsewhere. ``settings`` say what makes the pages the same each time; ``masks``, in CSS px, are
+    painted over in every screenshot. Raises InvalidRequest for a ``url`` that is not http(s).
     """
     policy = NavigationPolicy.of(url, allow)
     try:
@@ -95,13 +84,14 @@ async def open_computer(
         )
         tabs = Tabs(context, policy, closed=closed)
         settler = Settler(context, settle_timeout_s)
-        await context.add_init_script(_HIDE_CARET)
+        await hide_caret(context)
+        await make_same(context, settings)
         await tabs.open()
     except PlaywrightError as error:
         # a context that was made goes with its browser
         raise BrowserFailed(f"the browser opens no page: {_first_line(error)}") from error
     computer = PlaywrightComputer(
-        context, tabs, settler, policy, url, viewport=viewport, scale=scale
+        context, tabs, settler, policy, url, viewport=viewport, scale=scale, masks=masks
     )
     try:
         yield computer
@@ -124,6 +114,7 @@ class PlaywrightComputer:
         *,
         viewport: Size,
         scale: float,
+        masks: Sequence[PageBox] = (),
     ) -> None:
         self._context = context
         self._tabs = tabs
@@ -133,6 +124,7 @@ class PlaywrightComputer:
         self._start_url = start_url
         self._viewport = viewport
         self._scale = scale
+        self._masks = tuple(masks)
         self._image_size: Size | None = None
         self._seen: Page | None = None
 
@@ -185,28 +177,16 @@ class PlaywrightComputer:
         try:
             await self._settle()
             page = self._tabs.front
-            png = await self._capture_still(page)
+            png = await capture_still(page, self._settler.timeout_s)
         except PlaywrightError as error:
             self._check_alive()
             raise BrowserFailed(f"the page cannot be captured: {_first_line(error)}") from error
         self._seen = page
-        if self._image_size is None:
-            return png
-        return await asyncio.to_thread(resize_png, png, self._image_size)
+        return await asyncio.to_thread(self._finished, png)
 
-    async def _capture_still(self, page: Page) -> bytes:
-        """The page's picture. What is drawn on a canvas changes no DOM: where one is in view, two
-        pictures must agree (charts draw themselves up), for as long as a page may take to settle.
-        """
-        png = await _capture(page)
-        if await page.evaluate(_HAS_CANVAS):
-            deadline = asyncio.get_running_loop().time() + self._settler.timeout_s
-            while asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(QUIET_S)
-                before, png = png, await _capture(page)
-                if png == before:
-                    break
-        return png
+    def _finished(self, png: bytes) -> bytes:
+        png = paint_masks(png, self._masks, self._scale)
+        return png if self._image_size is None else resize_png(png, self._image_size)
 
     async def perform(self, action: Action) -> Outcome:
         """See core.runs.Computer. The message tells what the page did of its own accord (dialogs,
@@ -292,26 +272,6 @@ def _limit_s(action: RecordedAction) -> float:
         case Navigate() | Back() | Forward() | Reload() | OpenTab():
             return ACTION_TIMEOUT_S + NAVIGATION_TIMEOUT_S
     return ACTION_TIMEOUT_S
-
-
-async def _capture(page: Page) -> bytes:
-    return await page.screenshot(
-        animations="disabled",
-        caret="initial",  # see _HIDE_CARET
-        scale="device",
-        timeout=SCREENSHOT_TIMEOUT_S * 1000,
-    )
-
-
-def resize_png(png: bytes, size: Size) -> bytes:
-    """The picture in another size; the very same bytes when it has that size already."""
-    with Image.open(io.BytesIO(png)) as image:
-        if image.size == (size.width, size.height):
-            return png
-        resized = image.convert("RGB").resize((size.width, size.height), Image.Resampling.LANCZOS)
-    out = io.BytesIO()
-    resized.save(out, format="PNG")
-    return out.getvalue()
 
 
 def _first_line(error: PlaywrightError) -> str:
