@@ -18,6 +18,7 @@ higher one. A reader (reader.py) trusts nothing here: the limits below hold for 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints, TypeAdapter
@@ -42,12 +43,14 @@ NETWORK = "network.har"
 SCREENSHOTS = "screenshots"
 HEATMAPS = "heatmaps"
 ARIA = "aria"
+FOLDERS = (SCREENSHOTS, HEATMAPS, ARIA)
 
 MAX_META_BYTES = MIB
 MAX_STEPS_BYTES = 64 * MIB
 MAX_LINE_BYTES = MIB
 MAX_LINES = 10_000
 MAX_SCREENSHOT_BYTES = 16 * MIB
+MAX_HEATMAP_BYTES = MAX_SCREENSHOT_BYTES
 MAX_ARIA_BYTES = MIB
 MAX_EXPECT_BYTES = 4 * MIB
 MAX_NETWORK_BYTES = 256 * MIB
@@ -169,3 +172,23 @@ def screenshot_entry(sha256: str) -> str:
 def aria_entry(sha256: str) -> str:
     """Entry of an aria snapshot. ``sha256`` must be a checked Sha256."""
     return f"{ARIA}/{sha256}.yml"
+
+
+_PLACES = (
+    (META, MAX_META_BYTES),
+    (STEPS, MAX_STEPS_BYTES),
+    (EXPECT, MAX_EXPECT_BYTES),
+    (NETWORK, MAX_NETWORK_BYTES),
+    (rf"{SCREENSHOTS}/[0-9a-f]{{64}}\.png", MAX_SCREENSHOT_BYTES),
+    (rf"{ARIA}/[0-9a-f]{{64}}\.yml", MAX_ARIA_BYTES),
+    (rf"{HEATMAPS}/[0-9]{{4}}\.png", MAX_HEATMAP_BYTES),
+)
+
+
+def entry_limit(entry: str) -> int | None:
+    """Most bytes of an entry; None for a name that the format has no place for. All other names
+    are therefore safe to be used as paths below a recording."""
+    for pattern, limit in _PLACES:
+        if re.fullmatch(pattern, entry):
+            return limit
+    return None
