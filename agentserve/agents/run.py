@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from playwright.async_api import Browser
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
+from agentserve.browser.masked import MaskedComputer
 from agentserve.browser.policy import origin_of
 from agentserve.browser.runner import run_task
 from agentserve.browser.scenarios import Scenario, open_scenario
 from agentserve.browser.tasks import Check
 from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
+from agentserve.core.elements import PageBox
 from agentserve.core.errors import UnknownProgram
 from agentserve.core.runs import RunObserver, RunSummary
 from agentserve.core.screens import Size
@@ -61,6 +63,16 @@ class Agent:
                 hint="bundled programs go by name: navigator, form_filler, verifier",
             )
         return path
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """What neither the model nor the recording gets, and what the recording alone does not."""
+
+    masks: tuple[PageBox, ...] = ()
+    """Regions of every screenshot, in CSS px."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values by names; they are kept out of the recording."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,7 @@ async def run_agent(
     *,
     seed: int | None = None,
     observers: Sequence[RunObserver] = (),
+    redacted: Redacted | None = None,
 ) -> Finished:
     """Run one task and record it under ``recordings``.
 
@@ -142,6 +155,7 @@ async def run_agent(
     summary.
     """
     program_sha = await _program_sha256(client, agent)
+    redacted = redacted or Redacted()
     async with open_target(browser, target, config, seed) as opened:
         session = await client.create_session(
             SessionCreate(
@@ -161,10 +175,12 @@ async def run_agent(
             scenario=opened.reference,
             program_sha256=program_sha,
             worker=await _worker_report(client),
+            masks=redacted.masks,
+            secrets=redacted.secrets,
         )
         summary = await run_task(
             client,
-            opened.computer,
+            MaskedComputer(opened.computer, redacted.masks, opened.viewport),
             session,
             config,
             check=opened.check,
