@@ -82,7 +82,9 @@ class ReplayItem(pytest.Item):
         if isinstance(error, ReplayDiffers):
             return str(error)
         if isinstance(error, AgentServeError):
-            return f"{error.code}: {error.message}" + (f"\nhint: {error.hint}" if error.hint else "")
+            return f"{error.code}: {error.message}" + (
+                f"\nhint: {error.hint}" if error.hint else ""
+            )
         return str(super().repr_failure(excinfo, style))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

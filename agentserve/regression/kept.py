@@ -27,7 +27,9 @@ def keep(replayed: Replayed, root: Path) -> None:
         write_whole(folder / _RECORDING, str(replayed.recording.path.resolve()).encode())
         write_whole(folder / _REPORT, report.model_dump_json().encode())
     except OSError as error:
-        raise RecordingError(f"cannot write results to {root}: {error.strerror or error}") from error
+        raise RecordingError(
+            f"cannot write results to {root}: {error.strerror or error}"
+        ) from error
 
 
 def read_kept(root: Path) -> list[Replayed]:
