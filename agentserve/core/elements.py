@@ -36,8 +36,8 @@ class Selector(Wire):
     only where a role says enough."""
     role: Words | None = None
     """Of ``aria``: the element's role."""
-    exact: bool = False
-    """Of ``aria`` and ``text``: the whole of it, in its case; else a part of it in any case."""
+    exact: bool = True
+    """Of ``aria`` and ``text``: the whole of it, in its case; False: a part of it, in any case."""
     nth: Annotated[int, Field(ge=-1, le=100_000)] | None = None
     """Which of several that fit, from 0; -1: the last. None: there is one only."""
 
