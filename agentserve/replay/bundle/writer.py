@@ -14,15 +14,18 @@ from pathlib import Path
 from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.files import append_whole, sync_folder, write_whole
 from agentserve.replay.bundle.format import (
+    ARIA,
     HEATMAPS,
     MAX_LINE_BYTES,
     MAX_SCREENSHOT_BYTES,
     META,
+    NETWORK,
     SCREENSHOTS,
     STEPS,
     EndLine,
     Meta,
     StepLine,
+    aria_entry,
     heatmap_entry,
     screenshot_entry,
 )
@@ -66,6 +69,20 @@ class RecordingWriter:
                 write_whole(self.folder / screenshot_entry(sha), png)
                 self._screenshots.add(sha)
         return sha
+
+    def add_aria(self, snapshot: str) -> str:
+        """Store an aria snapshot, which is YAML, and return its SHA-256."""
+        data = snapshot.encode()
+        sha = hashlib.sha256(data).hexdigest()
+        with self._lock, self._translated():
+            (self.folder / ARIA).mkdir(exist_ok=True)
+            write_whole(self.folder / aria_entry(sha), data)
+        return sha
+
+    def set_network(self, har: bytes) -> None:
+        """Store what the pages fetched, in the place of what was stored before."""
+        with self._lock, self._translated():
+            write_whole(self.folder / NETWORK, har)
 
     def add_heatmap(self, index: int, png: bytes) -> None:
         """Store a step's picture for people; it belongs to nothing that is replayed."""
