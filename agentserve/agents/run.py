@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
-from agentserve.browser.masked import MaskedComputer
 from agentserve.browser.policy import origin_of
 from agentserve.browser.runner import run_task
 from agentserve.browser.scenarios import Scenario, open_scenario
@@ -99,12 +99,16 @@ class OpenedPage:
 
 @asynccontextmanager
 async def open_target(
-    browser: Browser, target: PageTarget | Scenario, config: RunConfig, seed: int | None
+    browser: Browser,
+    target: PageTarget | Scenario,
+    settle_timeout_s: float,
+    seed: int | None,
+    **options: Any,
 ) -> AsyncIterator[OpenedPage]:
-    """Raises InvalidRequest and BrowserFailed."""
+    """``options`` are further ones of open_computer. Raises InvalidRequest and BrowserFailed."""
+    options["settle_timeout_s"] = settle_timeout_s
     if isinstance(target, Scenario):
-        settle = config.settle_timeout_s
-        async with open_scenario(browser, target, settle_timeout_s=settle) as stage:
+        async with open_scenario(browser, target, **options) as stage:
             yield OpenedPage(
                 computer=stage.computer,
                 task=stage.goal,
@@ -122,7 +126,7 @@ async def open_target(
         viewport=target.viewport,
         scale=target.scale,
         allow=target.allow,
-        settle_timeout_s=config.settle_timeout_s,
+        **options,
     ) as computer:
         await computer.load()
         yield OpenedPage(
@@ -156,7 +160,8 @@ async def run_agent(
     """
     program_sha = await _program_sha256(client, agent)
     redacted = redacted or Redacted()
-    async with open_target(browser, target, config, seed) as opened:
+    settle = config.settle_timeout_s
+    async with open_target(browser, target, settle, seed, masks=redacted.masks) as opened:
         session = await client.create_session(
             SessionCreate(
                 program=agent.name,
@@ -180,7 +185,7 @@ async def run_agent(
         )
         summary = await run_task(
             client,
-            MaskedComputer(opened.computer, redacted.masks, opened.viewport),
+            opened.computer,
             session,
             config,
             check=opened.check,

@@ -34,8 +34,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
-    from agentserve.browser.scenarios import Scenario
     from agentserve.agents.run import Redacted
+    from agentserve.browser.scenarios import Scenario
     from agentserve.cli.demo_view import DemoView
 
 TASKS = (
