@@ -87,7 +87,7 @@ def _script(recording: Recording, body: list[str], uses: set[str]) -> str:
         task=literal(meta.task),
         viewport=literal(meta.viewport.model_dump()),
         scale=literal(max(meta.scale, 1.0)),  # below 1 only the pictures were made smaller
-        helpers="".join(f"\n{text}\n" for name, text in _HELPERS.items() if name in uses),
+        helpers="".join(f"\n{text}" for name, text in _HELPERS.items() if name in uses),
         steps=steps,
     )
 
@@ -103,8 +103,8 @@ from playwright.sync_api import {names}
 TASK = {task}
 VIEWPORT = {viewport}
 SCALE = {scale}
-
 {helpers}
+
 def run(context: BrowserContext) -> None:
 {steps}
 
