@@ -188,7 +188,7 @@ async def _one(
     client: RouterClient, browser: Any, scenario: Scenario, options: DemoOptions, view: DemoView
 ) -> Path:
     """Run one task; returns its recording's folder."""
-    from agentserve.cli.agent import Agent, run_agent
+    from agentserve.agents.run import Agent, run_agent
 
     finished = await run_agent(
         client,

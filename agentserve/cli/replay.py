@@ -18,7 +18,7 @@ DIFFERENT = 3
 
 
 def replay(
-    recording: Annotated[Path, typer.Argument(help="Folder of the recording.")],
+    recording: Annotated[Path, typer.Argument(help="Folder or zip file of the recording.")],
     router: Annotated[
         str | None,
         typer.Option(help="Router to use. (default: $AGENTSERVE_ROUTER or this machine's)"),
@@ -51,7 +51,7 @@ def replay(
 def _read(folder: Path) -> Recording:
     from agentserve.replay import read_recording
 
-    if not (folder / "meta.json").exists():
+    if not folder.is_file() and not (folder / "meta.json").exists():
         inside = sorted(str(path.parent) for path in folder.glob("*/meta.json"))
         what = "is not a recording" if folder.is_dir() else "does not exist"
         raise RecordingError(

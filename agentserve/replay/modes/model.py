@@ -10,6 +10,7 @@ from agentserve.client import RouterClient
 from agentserve.core.errors import AgentServeError
 from agentserve.core.sessions import Session, TurnResult
 from agentserve.replay.bundle.reader import AgentRun, Recording, Turn
+from agentserve.replay.compare.expectations import ActionRule
 from agentserve.replay.compare.turns import turn_differences
 from agentserve.replay.modes.reporting import failure_of, report_of
 from agentserve.replay.results import OnStep, ReplayFailure, ReplayReport, Side, StepReport
@@ -86,7 +87,13 @@ async def _release(client: RouterClient, session_id: str) -> None:
 
 
 def _compared(turn: Turn, result: TurnResult, tolerance_px: float) -> StepReport:
-    differences = turn_differences(turn.result, result, tolerance_px)
+    differences = turn_differences(
+        turn.result,
+        result,
+        ActionRule(tolerance_px=tolerance_px),
+        target=turn.step.target,
+        to_target=turn.step.to_target,
+    )
     return StepReport(
         index=turn.step.index,
         recorded=side_of(turn.result, turn.screenshot),

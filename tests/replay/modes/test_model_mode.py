@@ -237,7 +237,7 @@ async def test_a_failed_release_does_not_hide_the_report(recording: Recording, c
 
 async def test_a_damaged_screenshot_is_the_recording_s_fault(recording: Recording):
     sha = recording.steps[1].screenshot
-    (recording.folder / "screenshots" / f"{sha}.png").write_bytes(make_png(99))
+    (recording.path / "screenshots" / f"{sha}.png").write_bytes(make_png(99))
     transport = ScriptedRouter([make_result(i) for i in range(3)])
     async with RouterClient("http://router", transport=transport) as client:
         with pytest.raises(RecordingError, match=sha):

@@ -1,4 +1,4 @@
-"""One agent run from the command line: open the page, create the session, record, run."""
+"""One agent run: open the page, create the session, record, run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class _Opened:
+class OpenedPage:
+    """A task's page, which shows its first screen."""
+
     computer: PlaywrightComputer
     task: str
     viewport: Size
@@ -84,13 +86,14 @@ class _Opened:
 
 
 @asynccontextmanager
-async def _open(
+async def open_target(
     browser: Browser, target: PageTarget | Scenario, config: RunConfig, seed: int | None
-) -> AsyncIterator[_Opened]:
+) -> AsyncIterator[OpenedPage]:
+    """Raises InvalidRequest and BrowserFailed."""
     if isinstance(target, Scenario):
         settle = config.settle_timeout_s
         async with open_scenario(browser, target, settle_timeout_s=settle) as stage:
-            yield _Opened(
+            yield OpenedPage(
                 computer=stage.computer,
                 task=stage.goal,
                 viewport=target.viewport,
@@ -110,7 +113,7 @@ async def _open(
         settle_timeout_s=config.settle_timeout_s,
     ) as computer:
         await computer.load()
-        yield _Opened(
+        yield OpenedPage(
             computer=computer,
             task=target.task,
             viewport=target.viewport,
@@ -139,7 +142,7 @@ async def run_agent(
     summary.
     """
     program_sha = await _program_sha256(client, agent)
-    async with _open(browser, target, config, seed) as opened:
+    async with open_target(browser, target, config, seed) as opened:
         session = await client.create_session(
             SessionCreate(
                 program=agent.name,

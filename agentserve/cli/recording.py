@@ -1,0 +1,18 @@
+"""``agentserve recording``: what can be done with recordings without replaying them. Each command
+has a module ``recording_<command>.py`` of its own and is registered at the end of this one."""
+
+from __future__ import annotations
+
+import typer
+
+from agentserve.cli import recording_verify
+
+app = typer.Typer(help="Check and convert recordings.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+app.command("verify")(recording_verify.verify)
