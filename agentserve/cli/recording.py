@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typer
 
-from agentserve.cli import recording_verify
+from agentserve.cli import recording_exchange, recording_verify
 
 app = typer.Typer(help="Check and convert recordings.", no_args_is_help=True)
 
@@ -16,3 +16,5 @@ def _group() -> None:
 
 
 app.command("verify")(recording_verify.verify)
+app.command("import")(recording_exchange.import_recording)
+app.command("export")(recording_exchange.export_recording)

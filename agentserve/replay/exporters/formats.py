@@ -17,13 +17,25 @@ class ExportFormat:
 
     name: str
     about: str
-    """What it is, and what to do with it, in a few words."""
+    """What it is, in a few words."""
+    next_step: str
+    """What to do with the files."""
     give: Callable[[Recording], Given]
 
 
 FORMATS: tuple[ExportFormat, ...] = (
-    ExportFormat("chrome", "JSON for Chrome's DevTools Recorder", chrome.give),
-    ExportFormat("playwright", "a Python script of Playwright", playwright_script.give),
+    ExportFormat(
+        "chrome",
+        "JSON for Chrome's DevTools Recorder",
+        "import it in Chrome: DevTools, Recorder, Import recording",
+        chrome.give,
+    ),
+    ExportFormat(
+        "playwright",
+        "a Python script of Playwright",
+        "run it with Python; CHROMIUM may name the browser",
+        playwright_script.give,
+    ),
 )
 
 
