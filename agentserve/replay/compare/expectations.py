@@ -35,8 +35,9 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
 from agentserve.core.screens import MAX_SIDE
-from agentserve.replay.bundle.files import read_entry, write_whole
+from agentserve.replay.bundle.files import write_whole
 from agentserve.replay.bundle.format import EXPECT, MAX_EXPECT_BYTES, MAX_LINES
+from agentserve.replay.bundle.reader import Recording
 
 MAX_PATTERN = 500
 MAX_REGIONS = 256
@@ -231,14 +232,10 @@ def expectations_json(expectations: Expectations) -> bytes:
     return whole.model_dump_json(indent=2, exclude_unset=True).encode() + b"\n"
 
 
-def load_expectations(folder: Path) -> Expectations:
-    """Those of the recording in ``folder``; the defaults when it has none.
-
-    Raises RecordingError, naming the entry, for one that cannot be read or does not fit.
-    """
-    if not (folder / EXPECT).is_symlink() and not (folder / EXPECT).exists():
-        return Expectations()
-    return parse_expectations(read_entry(folder, EXPECT, MAX_EXPECT_BYTES), folder.name)
+def expectations_of(recording: Recording) -> Expectations:
+    """Those that lie beside a recording; the defaults when none do. Raises RecordingError."""
+    data = recording.expectations()
+    return Expectations() if data is None else parse_expectations(data, recording.name)
 
 
 def save_expectations(folder: Path, expectations: Expectations) -> None:
