@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.console import command_name, out
+from agentserve.cli.console import command_name, out, plain
 from agentserve.core.errors import InvalidRequest, RecordingError
 
 if TYPE_CHECKING:
@@ -147,6 +147,6 @@ def _tell_lost(what: str, lost: tuple[str, ...]) -> None:
         return
     out.print(f"{what}:", markup=False, highlight=False)
     for sentence in lost:
-        # a sentence may quote the source: no control character of it reaches the terminal
-        shown = "".join(char if char.isprintable() else "�" for char in sentence)
-        out.print(f"  - {shown}", markup=False, highlight=False)
+        out.print(
+            f"  - {plain(sentence)}", markup=False, highlight=False
+        )  # it may quote the source

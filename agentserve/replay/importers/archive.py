@@ -23,9 +23,8 @@ MAX_MEMBERS = 50_000
 MAX_INFLATED_BYTES = 2048 * MIB
 """Of all members that are read, together."""
 
-_END = struct.Struct(
-    "<4s4H2IH"
-)  # signature, disks, members, the directory's size and place, comment
+# signature, disks, members, size and place of the directory, comment
+_END = struct.Struct("<4s4H2IH")
 _ZIP64_LOCATOR = 20
 # zipfile promises nothing about what it raises on hostile input. MemoryError is this machine's.
 _HOSTILE = (
