@@ -12,7 +12,7 @@ an entry in their order, so that two people's changes to different steps merge::
     }
 
 Points and boxes are CSS px. Like all of a bundle it may come from anyone: closed to unknown
-fields, bounded, and patterns are matched under a time limit (texts.py).
+fields, bounded, and patterns are those of an engine that always ends soon (texts.py).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TextRule(Wire):
     several equal-looking characters was written (NFKC). ``regex``: the replayed text as a whole
     matches ``pattern``, whatever was recorded."""
     pattern: Annotated[str, StringConstraints(max_length=MAX_PATTERN)] | None = None
-    """In the syntax of Python's ``re``."""
+    """In RE2's syntax: that of Python's ``re`` without backreferences and looking around."""
 
     @model_validator(mode="after")
     def _pattern_with_regex(self) -> Self:

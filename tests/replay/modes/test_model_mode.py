@@ -269,7 +269,7 @@ async def test_a_session_that_cannot_be_created_is_reported(recording: Recording
     assert (report.error.index, report.error.message) == (None, "no such program")
     assert report.session_id is None and report.steps == [] and not report.same
     assert router.released == []
-    assert "error, no session: no such program" in shown(report)
+    assert "error, before the first step: no such program" in shown(report)
 
 
 async def test_a_router_that_is_not_there_is_reported(recording: Recording):
