@@ -34,8 +34,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
+    from agentserve.agents.run import Redacted
     from agentserve.browser.scenarios import Scenario
-    from agentserve.cli.agent import Redacted
     from agentserve.cli.demo_view import DemoView
 
 TASKS = (
@@ -194,7 +194,7 @@ async def _one(
     client: RouterClient, browser: Any, scenario: Scenario, options: DemoOptions, view: DemoView
 ) -> Path:
     """Run one task; returns its recording's folder."""
-    from agentserve.cli.agent import Agent, run_agent
+    from agentserve.agents.run import Agent, run_agent
 
     finished = await run_agent(
         client,

@@ -12,7 +12,7 @@ from agentserve.core.elements import PageBox
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from agentserve.cli.agent import Redacted
+    from agentserve.agents.run import Redacted
 
 Mask = Annotated[
     list[str] | None,
@@ -32,7 +32,7 @@ Secret = Annotated[
 
 def redacted(mask: list[str] | None, secret: list[str] | None) -> Redacted:
     """Raises InvalidRequest."""
-    from agentserve.cli.agent import Redacted
+    from agentserve.agents.run import Redacted
     from agentserve.replay.redaction.secrets import Secrets
 
     masks = tuple(parse_mask(text) for text in mask or ())

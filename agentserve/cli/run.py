@@ -27,8 +27,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import MAX_SIDE, Size
 
 if TYPE_CHECKING:
+    from agentserve.agents.run import Agent, Finished, PageTarget, Redacted
     from agentserve.browser.scenarios import Scenario
-    from agentserve.cli.agent import Agent, Finished, PageTarget, Redacted
     from agentserve.core.runs import RunSummary
 
 _DEFAULT = RunConfig()
@@ -90,7 +90,7 @@ def run(
 
     Exit code 0: done; 3: the task was not achieved; 1: an error; 2: wrong usage.
     """
-    from agentserve.cli.agent import Agent
+    from agentserve.agents.run import Agent
 
     screens = screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction)
     agent = Agent(program=program, screens=screens, model=model)
@@ -133,8 +133,8 @@ def _target(
     scale: float | None,
     allow: tuple[str, ...],
 ) -> PageTarget | Scenario:
+    from agentserve.agents.run import PageTarget
     from agentserve.browser.scenarios import load_scenario
-    from agentserve.cli.agent import PageTarget
 
     if (scenario is None) == (url is None or task is None):
         raise InvalidRequest(
@@ -174,8 +174,8 @@ async def _run(
     patches: bool,
     redacted: Redacted,
 ) -> Finished:
+    from agentserve.agents.run import run_agent
     from agentserve.browser.launch import launch_browser
-    from agentserve.cli.agent import run_agent
     from agentserve.cli.narrate import Narrator
     from agentserve.cli.router_or_local import router_or_local
 

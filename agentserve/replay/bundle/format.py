@@ -27,6 +27,7 @@ from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.config import MIB
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.model import Wire
+from agentserve.core.pages import PageSettings
 from agentserve.core.plans import Sha256
 from agentserve.core.runs import RunSummary
 from agentserve.core.screens import ScreenSpace, Size
@@ -77,20 +78,6 @@ class Imported(Wire):
     """What could not be taken over, in sentences: nothing is dropped silently."""
     data: JsonValue = None
     """What an export into the same format needs and has no field here."""
-
-
-class PageSettings(Wire):
-    """What was done to make the pages show the same each time. A replay does the same."""
-
-    fixed_time: AwareDatetime | None = None
-    """The pages' clock stood still at it."""
-    random_seed: int | None = None
-    """Math.random, crypto.getRandomValues and randomUUID began with it."""
-    animations: bool = True
-    """False: animations and transitions were at their end at once."""
-    fonts_awaited: bool = False
-    network: Literal["live", "recorded"] = "live"
-    """``recorded``: network.har holds what the pages fetched."""
 
 
 class Meta(Wire):

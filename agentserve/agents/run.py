@@ -1,4 +1,4 @@
-"""One agent run from the command line: open the page, create the session, record, run."""
+"""One agent run: open the page, create the session, record, run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
-from agentserve.browser.masked import MaskedComputer
 from agentserve.browser.policy import origin_of
 from agentserve.browser.runner import run_task
 from agentserve.browser.scenarios import Scenario, open_scenario
@@ -84,7 +84,9 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class _Opened:
+class OpenedPage:
+    """A task's page, which shows its first screen."""
+
     computer: PlaywrightComputer
     task: str
     viewport: Size
@@ -96,13 +98,18 @@ class _Opened:
 
 
 @asynccontextmanager
-async def _open(
-    browser: Browser, target: PageTarget | Scenario, config: RunConfig, seed: int | None
-) -> AsyncIterator[_Opened]:
+async def open_target(
+    browser: Browser,
+    target: PageTarget | Scenario,
+    settle_timeout_s: float,
+    seed: int | None,
+    **options: Any,
+) -> AsyncIterator[OpenedPage]:
+    """``options`` are further ones of open_computer. Raises InvalidRequest and BrowserFailed."""
+    options["settle_timeout_s"] = settle_timeout_s
     if isinstance(target, Scenario):
-        settle = config.settle_timeout_s
-        async with open_scenario(browser, target, settle_timeout_s=settle) as stage:
-            yield _Opened(
+        async with open_scenario(browser, target, **options) as stage:
+            yield OpenedPage(
                 computer=stage.computer,
                 task=stage.goal,
                 viewport=target.viewport,
@@ -119,10 +126,10 @@ async def _open(
         viewport=target.viewport,
         scale=target.scale,
         allow=target.allow,
-        settle_timeout_s=config.settle_timeout_s,
+        **options,
     ) as computer:
         await computer.load()
-        yield _Opened(
+        yield OpenedPage(
             computer=computer,
             task=target.task,
             viewport=target.viewport,
@@ -153,7 +160,8 @@ async def run_agent(
     """
     program_sha = await _program_sha256(client, agent)
     redacted = redacted or Redacted()
-    async with _open(browser, target, config, seed) as opened:
+    settle = config.settle_timeout_s
+    async with open_target(browser, target, settle, seed, masks=redacted.masks) as opened:
         session = await client.create_session(
             SessionCreate(
                 program=agent.name,
@@ -177,7 +185,7 @@ async def run_agent(
         )
         summary = await run_task(
             client,
-            MaskedComputer(opened.computer, redacted.masks, opened.viewport),
+            opened.computer,
             session,
             config,
             check=opened.check,
