@@ -9,9 +9,9 @@ import numpy as np
 from PIL import Image
 from router.rig import running_rig
 
+from agentserve.agents.run import Agent, PageTarget, Redacted, run_agent
 from agentserve.browser.launch import launch_browser
 from agentserve.browser.pages import serve_pages
-from agentserve.cli.agent import Agent, PageTarget, Redacted, run_agent
 from agentserve.core.actions import Type
 from agentserve.core.blobs import tenant_folder
 from agentserve.core.config import RunConfig

@@ -28,7 +28,7 @@ def full(recording: Recording, tmp_path: Path) -> Path:
         writer.append(step.model_copy(update={"aria": aria}))
     writer.add_heatmap(0, make_png())
     writer.set_network(har())
-    writer.set_expectations(b'{"any": "thing"}')
+    writer.set_expectations(b'{"schema_version": 1}')
     writer.append(recording.end)
     return writer.folder
 
@@ -49,7 +49,7 @@ def test_there_and_back_everything_is_the_same(full: Path, tmp_path: Path):
     packed, again = read_recording(tmp_path / "one.zip"), read_recording(tmp_path / "again")
     assert (packed.steps, packed.network()) == (again.steps, again.network())
     assert packed.aria(packed.steps[0].aria) == "- button “Ok”\n"
-    assert packed.expectations() == b'{"any": "thing"}'
+    assert packed.expectations() == b'{"schema_version": 1}'
     assert verify(tmp_path / "one.zip") == verify(tmp_path / "again") == []
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from replay.bundle.corpus import meta_with, step_with
+from replay.bundle.corpus_contents import with_file
 from replay.redaction.secret_builders import step_of_secrets
 from replay.replay_builders import make_steps, record
 
 from agentserve.replay import Recording, RecordingWriter
-from agentserve.replay.bundle.format import META, STEPS
+from agentserve.replay.bundle.format import EXPECT, META, STEPS
 from agentserve.replay.bundle.schema import schemas
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
@@ -24,7 +25,11 @@ def complaints(folder: Path) -> list[str]:
     validators = {entry: Draft202012Validator(schema) for entry, schema in schemas().items()}
     lines = (folder / STEPS).read_text().splitlines()
     values: Iterator[tuple[str, Any]] = iter(
-        [(META, json.loads((folder / META).read_text()))]
+        [
+            (entry, json.loads((folder / entry).read_text()))
+            for entry in (META, EXPECT)
+            if (folder / entry).exists()
+        ]
         + [(STEPS, json.loads(line)) for line in lines]
     )
     return [
@@ -46,6 +51,7 @@ async def test_what_is_recorded_is_valid(recording: Recording, tmp_path: Path):
     assert complaints(cut.folder) == []
     writer = RecordingWriter(tmp_path, recording.meta.model_copy(update={"id": "odd"}))
     writer.append(step_of_secrets())
+    writer.set_expectations(b'{"actions": {"tolerance_px": 4.0}, "steps": [{"index": 0}]}')
     assert complaints(writer.folder) == []
 
 
@@ -63,6 +69,7 @@ def test_what_is_bundled_is_valid():
         meta_with(extra=1),
         meta_with(viewport={"width": 0, "height": 1}),
         meta_with(secrets=["a b"]),
+        with_file(EXPECT, b'{"mood": 1}'),
         step_with(lambda step: step.update(index="1")),
         step_with(lambda step: step.update(screenshot="../x")),
         step_with(lambda step: step["performed"].update(kind="explode")),
