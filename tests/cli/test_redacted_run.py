@@ -12,6 +12,7 @@ from router.rig import running_rig
 from agentserve.agents.run import Agent, PageTarget, Redacted, run_agent
 from agentserve.browser.launch import launch_browser
 from agentserve.browser.pages import serve_pages
+from agentserve.cli.narrate import Narrator
 from agentserve.core.actions import Type
 from agentserve.core.blobs import tenant_folder
 from agentserve.core.config import RunConfig
@@ -19,7 +20,7 @@ from agentserve.core.elements import PageBox
 from agentserve.core.screens import Size
 from agentserve.replay import read_recording
 from agentserve.replay.bundle.verify import verify
-from agentserve.replay.redaction.secrets import revealed
+from agentserve.replay.redaction.secrets import Secrets, revealed
 from agentserve.testing.worker import FakeWorker
 from agentserve.vision.masks import MASK_COLOUR
 
@@ -36,10 +37,11 @@ def masked_part(png: bytes) -> np.ndarray:
 
 
 async def test_neither_recording_nor_router_has_what_is_kept_out(tmp_path: Path):
+    said: list[str] = []
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "index.html").write_text(PAGE)
     async with (
-        FakeWorker(answers=[f'type "{SECRET}"', "done success"]) as worker,
+        FakeWorker(answers=[f'type "{SECRET}"', f'done success "typed {SECRET}"']) as worker,
         running_rig(tmp_path / "router", [worker]) as rig,
         serve_pages(tmp_path / "pages") as base,
         launch_browser() as browser,
@@ -55,8 +57,11 @@ async def test_neither_recording_nor_router_has_what_is_kept_out(tmp_path: Path)
             ),
             RunConfig(max_turns=4),
             tmp_path / "recordings",
+            observers=[Narrator(said.append, Secrets({"PASSWORD": SECRET}))],
             redacted=Redacted((MASK,), {"PASSWORD": SECRET}),
         )
+    assert finished.summary.message == "typed {{secret:PASSWORD}}"
+    assert 'type "{{secret:PASSWORD}}"' in said[1] and "hunter2" not in "".join(said)
     assert (finished.summary.end, finished.summary.turns) == ("done", 2)
 
     recording = read_recording(finished.recording)
