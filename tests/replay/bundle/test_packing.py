@@ -12,7 +12,7 @@ from replay.replay_builders import make_png
 from agentserve.core.errors import RecordingError
 from agentserve.replay import Recording, RecordingWriter, read_recording
 from agentserve.replay.bundle import packing
-from agentserve.replay.bundle.format import META
+from agentserve.replay.bundle.format import EXPECT, META
 from agentserve.replay.bundle.packing import pack, unpack
 from agentserve.replay.bundle.verify import verify
 
@@ -49,7 +49,7 @@ def test_there_and_back_everything_is_the_same(full: Path, tmp_path: Path):
     packed, again = read_recording(tmp_path / "one.zip"), read_recording(tmp_path / "again")
     assert (packed.steps, packed.network()) == (again.steps, again.network())
     assert packed.aria(packed.steps[0].aria) == "- button “Ok”\n"
-    assert packed.expectations() == b'{"schema_version": 1}'
+    assert packed.entries.read(EXPECT, 99) == b'{"schema_version": 1}'
     assert verify(tmp_path / "one.zip") == verify(tmp_path / "again") == []
 
 

@@ -55,10 +55,9 @@ async def test_what_is_recorded_is_valid(recording: Recording, tmp_path: Path):
     assert complaints(writer.folder) == []
 
 
-def test_what_is_bundled_is_valid():
-    """Every recording beside a scenario."""
-    for meta in SCENARIOS.glob("*/recording/**/meta.json"):
-        assert complaints(meta.parent) == [], meta
+@pytest.mark.parametrize("meta", sorted(SCENARIOS.glob("*/recording*/**/meta.json")), ids=str)
+def test_what_is_bundled_is_valid(meta: Path):
+    assert complaints(meta.parent) == []
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_the_value_is_in_no_file_of_the_bundle(tmp_path: Path, recording):
     assert MARK in again.aria(step.aria)
     body = json.loads(again.network())["log"]["entries"][0]["response"]["content"]["text"]
     assert base64.b64decode(body) == b"\xff\xfe" + json.dumps({"echo": MARK}).encode()
-    assert json.loads(again.expectations()) == {"text": MARK}
+    assert json.loads(inflated["secret/expect.json"]) == {"text": MARK}
     given = {"PASSWORD": PASSWORD}
     assert revealed(step.performed, given) == line.performed
     assert revealed(step, given).thought == line.thought
