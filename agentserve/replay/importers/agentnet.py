@@ -20,7 +20,7 @@ from agentserve.core.actions.dialects.checks import pointer_after
 from agentserve.core.actions.dialects.spaces import Point
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay.bundle.files import read_entry
+from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_STEPS_BYTES, EndLine, StepLine
 from agentserve.replay.importers.sources import (
     Account,
@@ -49,7 +49,7 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    task = read_object(read_json(read_entry(folder, name, MAX_STEPS_BYTES), name), name)
+    task = read_object(read_json(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name), name)
     said = next((task[field] for field in _STEPS if isinstance(task.get(field), list)), None)
     if not said:
         raise RecordingError(f"{name}: there are no steps in it (fields steps or traj)")

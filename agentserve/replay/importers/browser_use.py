@@ -23,7 +23,7 @@ from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
-from agentserve.replay.bundle.files import read_entry
+from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_SCREENSHOT_BYTES,
     MAX_STEPS_BYTES,
@@ -62,7 +62,7 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    history = read_object(read_json(read_entry(folder, name, MAX_STEPS_BYTES), name), name)
+    history = read_object(read_json(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name), name)
     said = history.get("history")
     if not isinstance(said, list) or not said or len(said) > MAX_STEPS:
         raise RecordingError(f"{name}: history must be a list of 1 to {MAX_STEPS} items")

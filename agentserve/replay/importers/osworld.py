@@ -26,7 +26,7 @@ from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.errors import BadAction, RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
-from agentserve.replay.bundle.files import read_entry
+from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_LINE_BYTES,
     MAX_STEPS_BYTES,
@@ -77,7 +77,7 @@ def take(path: Path) -> Taken:
     """
     account = Account()
     pictures = Pictures(path, account)
-    lines = _lines(read_entry(path, TRAJECTORY, MAX_STEPS_BYTES))
+    lines = _lines(FolderEntries(path).read(TRAJECTORY, MAX_STEPS_BYTES))
     screens = _screens(path, lines, pictures)
     viewport = pictures.viewport(screens, DEFAULT_SCREEN)
     account.lose("points and pictures are of a whole desktop, not of a page")
@@ -224,7 +224,7 @@ def _result(path: Path, account: Account) -> str | None:
         account.lose(f"{RESULT} is missing: how the task was judged is not known")
         return None
     try:
-        return read_entry(path, RESULT, _MAX_RESULT_BYTES).decode()
+        return FolderEntries(path).read(RESULT, _MAX_RESULT_BYTES).decode()
     except UnicodeDecodeError as error:
         raise RecordingError(f"{RESULT}: not UTF-8") from error
 

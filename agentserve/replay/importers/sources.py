@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay.bundle.files import read_entry
+from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers.pictures import png_of
@@ -162,7 +162,7 @@ class Pictures:
             )
         for folder in within:
             try:
-                data = read_entry(self._folder, f"{folder}{name}", MAX_SCREENSHOT_BYTES)
+                data = FolderEntries(self._folder).read(f"{folder}{name}", MAX_SCREENSHOT_BYTES)
             except RecordingError as error:
                 if isinstance(error.__cause__, FileNotFoundError):
                     continue
