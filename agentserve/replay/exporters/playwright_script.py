@@ -78,7 +78,11 @@ def _script(recording: Recording, body: list[str], uses: set[str]) -> str:
     names += ["Locator"] if "kind" in uses else []
     names += ["Page"] if "tab" in uses else []
     names += ["expect"] if uses & {"expect", "expect_value"} else []
-    tabs = ["tabs: list[Page] = []", 'context.on("page", tabs.append)'] if "tab" in uses else []
+    tabs = (
+        ["tabs: list[Page] = []", 'context.on("page", lambda opened: tabs.append(opened))']
+        if "tab" in uses
+        else []
+    )
     steps = "\n".join(f"    {line}" for line in [*tabs, "page = context.new_page()", *body])
     return _SCRIPT.format(
         id=meta.id,  # letters, digits, - and _
