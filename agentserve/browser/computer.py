@@ -19,9 +19,10 @@ from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as PlaywrightError
 
 from agentserve.browser.acting import NAVIGATION_TIMEOUT_S, Actor
-from agentserve.browser.capture import capture_still, paint_masks, resize_png
+from agentserve.browser.capture import capture_still, resize_png
 from agentserve.browser.determinism import hide_caret, make_same
 from agentserve.browser.elements import element_at
+from agentserve.browser.network import Network
 from agentserve.browser.policy import NavigationPolicy
 from agentserve.browser.recorded import act_recorded, aimed
 from agentserve.browser.settle import Settler
@@ -39,9 +40,10 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import BrowserFailed, InvalidRequest
 from agentserve.core.pages import PageSettings
-from agentserve.core.runs import Performed
+from agentserve.core.runs import NetworkNote, Performed
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome
+from agentserve.vision.masks import masked
 
 ACTION_TIMEOUT_S = 10.0
 ARIA_TIMEOUT_S = 10.0
@@ -62,13 +64,15 @@ async def open_computer(
     settle_timeout_s: float = 5.0,
     settings: PageSettings = PageSettings(),
     masks: Sequence[PageBox] = (),
+    network: Network | None = None,
 ) -> AsyncIterator[PlaywrightComputer]:
     """A fresh browser context whose start page is ``url``; nothing is loaded yet.
 
     ``viewport`` is in CSS px, ``scale`` model px per CSS px. The model may go to the origins of
     ``url`` and ``allow`` only; ``closed`` also keeps the pages themselves from fetching anything
     elsewhere. ``settings`` say what makes the pages the same each time; ``masks``, in CSS px, are
-    painted over in every screenshot. Raises InvalidRequest for a ``url`` that is not http(s).
+    painted over in every screenshot; ``network`` records, answers or watches what pages fetch.
+    Raises InvalidRequest for a ``url`` that is not http(s).
     """
     policy = NavigationPolicy.of(url, allow)
     try:
@@ -82,6 +86,9 @@ async def open_computer(
             accept_downloads=False,
             service_workers="block",  # their requests would pass by the policy
         )
+        if network is not None:
+            # before the tabs' own routes, which are asked first: what they refuse stays refused
+            await network.attach(context)
         tabs = Tabs(context, policy, closed=closed)
         settler = Settler(context, settle_timeout_s)
         await hide_caret(context)
@@ -91,7 +98,15 @@ async def open_computer(
         # a context that was made goes with its browser
         raise BrowserFailed(f"the browser opens no page: {_first_line(error)}") from error
     computer = PlaywrightComputer(
-        context, tabs, settler, policy, url, viewport=viewport, scale=scale, masks=masks
+        context,
+        tabs,
+        settler,
+        policy,
+        url,
+        viewport=viewport,
+        scale=scale,
+        masks=masks,
+        network=network,
     )
     try:
         yield computer
@@ -115,6 +130,7 @@ class PlaywrightComputer:
         viewport: Size,
         scale: float,
         masks: Sequence[PageBox] = (),
+        network: Network | None = None,
     ) -> None:
         self._context = context
         self._tabs = tabs
@@ -125,6 +141,7 @@ class PlaywrightComputer:
         self._viewport = viewport
         self._scale = scale
         self._masks = tuple(masks)
+        self._network = network
         self._image_size: Size | None = None
         self._seen: Page | None = None
 
@@ -185,8 +202,10 @@ class PlaywrightComputer:
         return await asyncio.to_thread(self._finished, png)
 
     def _finished(self, png: bytes) -> bytes:
-        png = paint_masks(png, self._masks, self._scale)
-        return png if self._image_size is None else resize_png(png, self._image_size)
+        if self._image_size is not None:
+            png = resize_png(png, self._image_size)
+        # last, so that a recording's own masks find nothing left to paint
+        return masked(png, self._masks, self._viewport)
 
     async def perform(self, action: Action) -> Outcome:
         """See core.runs.Computer. The message tells what the page did of its own accord (dialogs,
@@ -217,6 +236,9 @@ class PlaywrightComputer:
             self._check_alive()
             raise BrowserFailed(f"no aria snapshot: {_first_line(error)}") from error
         return snapshot[:MAX_ARIA_CHARS]
+
+    async def network_notes(self) -> list[NetworkNote]:
+        return [] if self._network is None else await self._network.take_notes()
 
     async def _perform(
         self, action: RecordedAction, doing: Callable[[], Awaitable[None]]

@@ -77,6 +77,6 @@ async def _replay(
             return await play(
                 client,
                 recording,
-                tolerance_px=tolerance,
+                expectations=None,
                 on_step=lambda step: spinner.update(f"step {step.index + 1} of {total}"),
             )

@@ -94,6 +94,18 @@ class Performed(Wire):
     """The selectors that found its target; None: it was aimed at the recorded point."""
 
 
+class NetworkNote(Wire):
+    """A request of a page that did not go as it did in a recording."""
+
+    what: Literal["missing", "answer"]
+    """``missing``: it was not recorded; ``answer``: it is answered otherwise now."""
+    request: str
+    """Method and address."""
+    recorded: str | None = None
+    replayed: str | None = None
+    """What became of it, in words."""
+
+
 class RecordedComputer(Computer, Protocol):
     """A computer that also does what only recordings hold."""
 
@@ -114,6 +126,10 @@ class RecordedComputer(Computer, Protocol):
 
     async def aria(self) -> str:
         """Aria snapshot of the page in front, as YAML. Raises BrowserFailed."""
+        ...
+
+    async def network_notes(self) -> list[NetworkNote]:
+        """What the network did otherwise since the last call."""
         ...
 
 

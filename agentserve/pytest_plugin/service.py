@@ -113,7 +113,7 @@ class Service:
                 yield client
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """In the loop. An interruption cancels it, and waits until it has put its house in order."""
+        """In the loop. An interruption cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.replay.bundle.reader import Recording
-from agentserve.replay.exporters import chrome, playwright_script
+from agentserve.replay.exporters import chrome, osworld, playwright_script
 from agentserve.replay.exporters.given import Given
 
 
@@ -35,6 +35,12 @@ FORMATS: tuple[ExportFormat, ...] = (
         "a Python script of Playwright",
         "run it with Python; CHROMIUM may name the browser",
         playwright_script.give,
+    ),
+    ExportFormat(
+        "osworld",
+        "a folder with OSWorld's traj.jsonl and pictures",
+        "read it by what reads OSWorld's results",
+        osworld.give,
     ),
 )
 

@@ -10,8 +10,15 @@ from agentserve.client import RouterClient
 from agentserve.core.errors import AgentServeError
 from agentserve.core.sessions import Session, TurnResult
 from agentserve.replay.bundle.reader import AgentRun, Recording, Turn
-from agentserve.replay.compare.expectations import ActionRule
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import (
+    Expectations,
+    StepExpectation,
+    expectations_of,
+)
+from agentserve.replay.compare.prefix import cache_notes, comparable, prefix_differences
 from agentserve.replay.compare.turns import turn_differences
+from agentserve.replay.compare.usage import budget_differences, turn_usage_differences
 from agentserve.replay.modes.reporting import failure_of, report_of
 from agentserve.replay.results import OnStep, ReplayFailure, ReplayReport, Side, StepReport
 
@@ -22,7 +29,7 @@ async def replay_model(
     client: RouterClient,
     recording: Recording,
     *,
-    tolerance_px: float = 0.0,
+    expectations: Expectations | None = None,
     on_step: OnStep | None = None,
 ) -> ReplayReport:
     """Replay a recording in a session created like the recorded one, and release it.
@@ -30,11 +37,13 @@ async def replay_model(
     Open loop: the recorded screenshots, instructions and outcomes are fed whatever the model
     decides now, so that one difference does not hide what comes behind it. An error of the router
     ends the replay and is part of the report; a damaged screenshot, and a recording that no agent
-    of ours made, raise RecordingError.
+    of ours made, raise RecordingError. ``expectations``: other ones than the recording's own.
     """
     begun = time.perf_counter()
     run = recording.agent()
+    rules = expectations_of(recording) if expectations is None else expectations
     steps: list[StepReport] = []
+    notes: list[str] = []
 
     def report(session: Session | None, failure: ReplayFailure | None) -> ReplayReport:
         return report_of(
@@ -43,8 +52,9 @@ async def replay_model(
             steps,
             session=session,
             error=failure,
-            settings={"tolerance": f"{tolerance_px:g} px"},
-            notes=_notes(run, session),
+            differences=_of_all(steps, rules),
+            settings={"tolerance": f"{rules.actions.tolerance_px:g} px"},
+            notes=[*_notes(run, session), *notes],
             seconds=time.perf_counter() - begun,
         )
 
@@ -71,7 +81,8 @@ async def replay_model(
                 failure = failure_of(error, turn.step.index)
                 break
             epoch = result.epoch + 1
-            steps.append(_compared(turn, result, tolerance_px))
+            steps.append(_compared(turn, result, rules.at(turn.step.index)))
+            notes += cache_notes(turn.result, result)
             if on_step is not None:
                 on_step(steps[-1])
     finally:
@@ -86,14 +97,22 @@ async def _release(client: RouterClient, session_id: str) -> None:
         log.warning("session %s was not released: %s", session_id, error)
 
 
-def _compared(turn: Turn, result: TurnResult, tolerance_px: float) -> StepReport:
-    differences = turn_differences(
-        turn.result,
-        result,
-        ActionRule(tolerance_px=tolerance_px),
-        target=turn.step.target,
-        to_target=turn.step.to_target,
+def _compared(turn: Turn, result: TurnResult, rules: StepExpectation) -> StepReport:
+    differences: list[Difference] = []
+    if comparable(turn.result, result):
+        differences += turn_differences(
+            turn.result,
+            result,
+            rules.actions,
+            target=turn.step.target,
+            to_target=turn.step.to_target,
+            accepted=rules.accepted_actions,
+        )
+    differences += turn_usage_differences(
+        turn.result.usage, result.usage, rules.usage, accepted=rules.accepted_counts
     )
+    if rules.prefix:
+        differences += prefix_differences(turn.result, result)
     return StepReport(
         index=turn.step.index,
         recorded=side_of(turn.result, turn.screenshot),
@@ -101,6 +120,12 @@ def _compared(turn: Turn, result: TurnResult, tolerance_px: float) -> StepReport
         same=not differences,
         differences=differences,
     )
+
+
+def _of_all(steps: list[StepReport], rules: Expectations) -> list[Difference]:
+    """Of all turns together."""
+    replayed = [step.replayed.usage for step in steps if step.replayed.usage]
+    return budget_differences([step.recorded.usage for step in steps], replayed, rules.usage)
 
 
 def side_of(result: TurnResult, screenshot: str) -> Side:
