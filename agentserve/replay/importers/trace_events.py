@@ -17,7 +17,7 @@ from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
 from agentserve.replay.importers.archive import Archive
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.source import json_object
+from agentserve.replay.importers.sources import read_json_object
 
 VERSION = 10
 MAX_TRACE_BYTES = 512 * MIB
@@ -98,7 +98,7 @@ def read_trace(archive: Archive, member: str) -> Trace:
             continue
         if len(line) > MAX_LINE_BYTES:
             raise RecordingError(f"{entry}: longer than {MAX_LINE_BYTES} bytes")
-        fields = Fields(json_object(line, entry), entry)
+        fields = Fields(read_json_object(line, entry), entry)
         if reader is None:
             reader = _Events(_begun(fields))
         else:

@@ -29,7 +29,7 @@ from agentserve.core.screens import Size
 from agentserve.replay import read_recording
 from agentserve.replay.exporters import chrome as exporter
 from agentserve.replay.importers.chrome import take, take_flow
-from agentserve.replay.importers.source import MAX_JSON_BYTES
+from agentserve.replay.importers.sources import MAX_JSON_BYTES
 from agentserve.replay.importers.taken import MAX_STEPS, Taken, write_taken
 
 BASE = "http://127.0.0.1:8000"
@@ -195,13 +195,13 @@ def test_a_wrong_step_is_refused_with_its_number(tmp_path: Path, step: Any, word
     ("data", "words"),
     [
         (b"", "not JSON"),
-        (b"[]", "a JSON object belongs here, not list"),
+        (b"[]", "a JSON object is expected, not list"),
         (b"\xff\xfe", "not JSON"),
         (b'{"title": "t"}', "steps is missing"),
         (b'{"steps": []}', "title is missing"),
         (b'{"title": "t", "steps": {}}', "steps must be a list"),
         (b'{"title":"t","steps":' + b"[" * 100_000, "not JSON"),
-        (b'{"title":"t","steps":[' + b'{"a":' * 45 + b"1" + b"}" * 45 + b"]}", "levels deep"),
+        (b'{"title":"t","steps":[' + b'{"a":' * 45 + b"1" + b"}" * 45 + b"]}", "nested deeper than"),
         (b'{"title":"t","steps":[' + b"1," * MAX_STEPS + b"1]}", f"{MAX_STEPS} is most"),
         (b" " * (MAX_JSON_BYTES + 1), "larger than"),
     ],
@@ -224,8 +224,9 @@ def test_selectors_that_cannot_be_used_are_told_and_the_others_tried() -> None:
 
 
 def test_a_step_too_large_to_be_kept_is_told(tmp_path: Path) -> None:
-    taken = taken_of(with_step(title="x" * 200_000))
+    taken = taken_of(with_step(title="x" * 300_000))
     assert taken.steps[0].origin is None
-    assert taken.lost == ("step 0: Chrome's own step is too large to be kept",)
+    (told,) = taken.lost
+    assert told.startswith("step 0: the source's own step, of 3") and "too large" in told
     write_taken(tmp_path, "large", taken)
     assert read_recording(tmp_path / "large").steps == taken.steps

@@ -147,7 +147,7 @@ def test_navigations_that_actions_brought_about_are_the_next_steps_address() -> 
         (lines({"name": "click", "selector": "#a", "modifiers": 99}), "modifiers must be"),
         (lines({"name": "press", "selector": "#a", "key": "", "modifiers": 0}), "key must be"),
         (lines({"name": "navigate", "url": 3}), "line 2: url must be a text"),
-        (lines([1]), "line 2: a JSON object belongs here"),
+        (lines([1]), "line 2: a JSON object is expected"),
         (lines() + b"{" + b"\n", "line 2: not JSON"),
         (lines() + b"\n" * (MAX_STEPS + 3), f"more than {MAX_STEPS + 2} lines"),
     ],

@@ -259,7 +259,7 @@ def test_calls_of_other_kinds(tmp_path: Path, events: list[Any], performed: Any)
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        (["x"], "line 2: a JSON object belongs here"),
+        (["x"], "line 2: a JSON object is expected"),
         ([{"type": 7}], "line 2: type must be a text"),
         ([{"type": "before"}], "line 2: callId is missing"),
         (call("goto"), "line 2: url is missing"),
