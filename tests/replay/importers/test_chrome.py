@@ -201,7 +201,7 @@ def test_a_wrong_step_is_refused_with_its_number(tmp_path: Path, step: Any, word
         (b'{"steps": []}', "title is missing"),
         (b'{"title": "t", "steps": {}}', "steps must be a list"),
         (b'{"title":"t","steps":' + b"[" * 100_000, "not JSON"),
-        (b'{"title":"t","steps":[' + b'{"a":' * 45 + b"1" + b"}" * 45 + b"]}", "nested deeper than"),
+        (b'{"title":"t","steps":[' + b'{"a":' * 45 + b"1" + b"}" * 45 + b"]}", "nested deeper"),
         (b'{"title":"t","steps":[' + b"1," * MAX_STEPS + b"1]}", f"{MAX_STEPS} is most"),
         (b" " * (MAX_JSON_BYTES + 1), "larger than"),
     ],
