@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from agentserve.core.errors import RecordingError
@@ -48,7 +49,7 @@ async def replay_one(
                 hint="agentserve replay --mode engine --worker URL --against URL",
             )
     report = replayed.report.model_copy(update={"name": name})
-    return Replayed(report, recording, replayed.pictures)
+    return replace(replayed, report=report)
 
 
 def rules_for(recording: Recording, options: ReplayOptions) -> Expectations:

@@ -9,16 +9,12 @@ import time
 from agentserve.client import RouterClient
 from agentserve.core.errors import AgentServeError
 from agentserve.core.sessions import Session, TurnResult
+from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import AgentRun, Recording, Turn
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import (
-    Expectations,
-    StepExpectation,
-    expectations_of,
-)
-from agentserve.replay.compare.prefix import cache_notes, comparable, prefix_differences
-from agentserve.replay.compare.turns import turn_differences
-from agentserve.replay.compare.usage import budget_differences, turn_usage_differences
+from agentserve.replay.compare.expectations import Expectations, expectations_of
+from agentserve.replay.compare.steps import compare_turn
+from agentserve.replay.compare.usage import budget_differences
 from agentserve.replay.modes.reporting import failure_of, report_of
 from agentserve.replay.results import OnStep, ReplayFailure, ReplayReport, Side, StepReport
 
@@ -81,8 +77,9 @@ async def replay_model(
                 failure = failure_of(error, turn.step.index)
                 break
             epoch = result.epoch + 1
-            steps.append(_compared(turn, result, rules.at(turn.step.index)))
-            notes += cache_notes(turn.result, result)
+            compared = compare_turn(turn.step, result, rules)
+            steps.append(_step(turn, result, compared.differences))
+            notes += compared.notes
             if on_step is not None:
                 on_step(steps[-1])
     finally:
@@ -97,25 +94,10 @@ async def _release(client: RouterClient, session_id: str) -> None:
         log.warning("session %s was not released: %s", session_id, error)
 
 
-def _compared(turn: Turn, result: TurnResult, rules: StepExpectation) -> StepReport:
-    differences: list[Difference] = []
-    if comparable(turn.result, result):
-        differences += turn_differences(
-            turn.result,
-            result,
-            rules.actions,
-            target=turn.step.target,
-            to_target=turn.step.to_target,
-            accepted=rules.accepted_actions,
-        )
-    differences += turn_usage_differences(
-        turn.result.usage, result.usage, rules.usage, accepted=rules.accepted_counts
-    )
-    if rules.prefix:
-        differences += prefix_differences(turn.result, result)
+def _step(turn: Turn, result: TurnResult, differences: list[Difference]) -> StepReport:
     return StepReport(
         index=turn.step.index,
-        recorded=side_of(turn.result, turn.screenshot),
+        recorded=side_of(turn.result, turn.screenshot, turn.step),
         replayed=side_of(result, turn.screenshot),
         same=not differences,
         differences=differences,
@@ -128,11 +110,13 @@ def _of_all(steps: list[StepReport], rules: Expectations) -> list[Difference]:
     return budget_differences([step.recorded.usage for step in steps], replayed, rules.usage)
 
 
-def side_of(result: TurnResult, screenshot: str) -> Side:
-    """What a turn decided, looking at ``screenshot``."""
+def side_of(result: TurnResult, screenshot: str, step: StepLine | None = None) -> Side:
+    """What a turn decided, looking at ``screenshot``; ``step`` knows what it was aimed at."""
     return Side(
         screenshot=screenshot,
         action=result.action,
+        target=step and step.target,
+        to_target=step and step.to_target,
         invalid=result.invalid,
         text=result.text,
         variables=result.variables,
