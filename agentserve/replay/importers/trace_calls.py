@@ -73,7 +73,9 @@ class Reader:
         )
         return Act([Unsupported(what=what[:2000])])
 
-    def target(self, call: Call, params: Fields, name: str = "selector", at: int = 0):
+    def target(
+        self, call: Call, params: Fields, name: str = "selector", at: int = 0
+    ) -> ElementTarget | None:
         selector = params.text(name) if name in params.values else None
         return element(
             selector,

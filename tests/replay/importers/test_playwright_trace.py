@@ -46,6 +46,7 @@ from agentserve.replay.importers import archive
 from agentserve.replay.importers.detect import take as take_any
 from agentserve.replay.importers.playwright_trace import take
 from agentserve.replay.importers.taken import Taken, write_taken
+from agentserve.replay.importers.trace_events import MAX_LINE_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -295,8 +296,34 @@ def test_a_bomb_is_measured_as_it_inflates(tmp_path: Path, monkeypatch: pytest.M
     """Of whatever size it claims to be."""
     path = write(tmp_path / "t.zip", *call("click", selector="#a"))
     monkeypatch.setattr(archive, "MAX_INFLATED_BYTES", 100)
-    with pytest.raises(RecordingError, match="'trace.trace' is larger than 100 bytes"):
+    with pytest.raises(RecordingError, match="'trace.trace' and those before it"):
         take(path)
+
+
+def test_a_real_bomb_of_a_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+        zipped.writestr("trace.trace", b" " * (3 * MAX_LINE_BYTES) + b"\n" + b"{}")
+    assert path.stat().st_size < 60_000
+    with pytest.raises(RecordingError, match=r"trace\.trace line"):
+        take(path)
+
+
+@pytest.mark.parametrize("depth", [60, 5000])
+def test_the_dom_of_a_page_may_be_as_deep_as_it_is(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "t.zip"
+    html = '["DIV",{},' * depth + '"x"' + "]" * depth
+    snapshot = (
+        '{"type":"frame-snapshot","snapshot":{"callId":"call@1","phase":"before","pageId":"page@1",'
+        f'"frameUrl":"http://a/deep","isMainFrame":true,"html":{html}}}}}'
+    )
+    lines = [json.dumps(BEGIN), json.dumps(call("click", selector="#a")[0]), snapshot,
+             json.dumps(call("click", selector="#a")[1])]  # fmt: skip
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("trace.trace", "\n".join(lines))
+    (step,) = take(path).steps
+    assert step.performed == ClickElement()
+    assert step.url == ("http://a/deep" if depth == 60 else "")
 
 
 def test_a_picture_that_claims_to_be_huge_is_not_decoded(tmp_path: Path) -> None:
