@@ -110,7 +110,9 @@
   function tree(differences) {
     const list = make("ul", "tree");
     for (const each of differences) {
-      const line = make("li", "", make("span", "badge bad", each.comparer), each.line);
+      const said = `${each.comparer}: `; // by the badge
+      const text = each.line.startsWith(said) ? each.line.slice(said.length) : each.line;
+      const line = make("li", "", make("span", "badge bad", each.comparer), text);
       if (each.parts.length > 0) line.append(parts(each.parts));
       list.append(line);
     }
