@@ -12,55 +12,44 @@ Playwright's errors end here: as an Outcome in words for the model, or as Browse
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as PlaywrightError
 
+from agentserve.browser.acting import NAVIGATION_TIMEOUT_S, Actor
+from agentserve.browser.capture import capture_still, resize_png
+from agentserve.browser.determinism import hide_caret, make_same
+from agentserve.browser.elements import element_at
+from agentserve.browser.network import Network
 from agentserve.browser.policy import NavigationPolicy
-from agentserve.browser.settle import QUIET_S, Settler
+from agentserve.browser.recorded import act_recorded, aimed
+from agentserve.browser.settle import Settler
 from agentserve.browser.tabs import Tabs
-from agentserve.core.actions import (
-    Action,
-    Back,
-    CallUser,
-    Click,
-    Done,
-    DoubleClick,
-    Drag,
-    Hover,
-    Key,
-    Navigate,
-    Scroll,
-    Type,
-    Wait,
+from agentserve.browser.worlds import Worlds
+from agentserve.core.actions import Action, Back, Navigate, Wait
+from agentserve.core.actions.recorded import (
+    Forward,
+    OpenTab,
+    RecordedAction,
+    Reload,
+    Resize,
+    WaitFor,
 )
+from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import BrowserFailed, InvalidRequest
+from agentserve.core.pages import PageSettings
+from agentserve.core.runs import NetworkNote, Performed
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome
+from agentserve.vision.masks import masked
 
 ACTION_TIMEOUT_S = 10.0
-NAVIGATION_TIMEOUT_S = 30.0
-SCREENSHOT_TIMEOUT_S = 30.0
-DRAG_STEPS = 10
+ARIA_TIMEOUT_S = 10.0
+MAX_ARIA_CHARS = 200_000
+"""Of UTF-8 that is less than a recording keeps of one."""
 _MESSAGE_CHARS = 2000
-
-# The blinking caret is made invisible by a style sheet that is in no DOM tree: Playwright's own
-# ways (caret="hide", style=) edit elements, which pages and recordings of them can see.
-_HIDE_CARET = """(() => {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync('* { caret-color: transparent !important }');
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-})()"""
-
-_HAS_CANVAS = """() => [...document.querySelectorAll('canvas, video')].some(element => {
-  const box = element.getBoundingClientRect();
-  return box.width > 0 && box.height > 0 && box.right > 0 && box.bottom > 0
-    && box.left < innerWidth && box.top < innerHeight;
-})"""
 
 
 @asynccontextmanager
@@ -73,12 +62,17 @@ async def open_computer(
     allow: Iterable[str] = (),
     closed: bool = False,
     settle_timeout_s: float = 5.0,
+    settings: PageSettings = PageSettings(),
+    masks: Sequence[PageBox] = (),
+    network: Network | None = None,
 ) -> AsyncIterator[PlaywrightComputer]:
     """A fresh browser context whose start page is ``url``; nothing is loaded yet.
 
     ``viewport`` is in CSS px, ``scale`` model px per CSS px. The model may go to the origins of
     ``url`` and ``allow`` only; ``closed`` also keeps the pages themselves from fetching anything
-    elsewhere. Raises InvalidRequest for a ``url`` that is not http(s).
+    elsewhere. ``settings`` say what makes the pages the same each time; ``masks``, in CSS px, are
+    painted over in every screenshot; ``network`` records, answers or watches what pages fetch.
+    Raises InvalidRequest for a ``url`` that is not http(s).
     """
     policy = NavigationPolicy.of(url, allow)
     try:
@@ -92,15 +86,27 @@ async def open_computer(
             accept_downloads=False,
             service_workers="block",  # their requests would pass by the policy
         )
+        if network is not None:
+            # before the tabs' own routes, which are asked first: what they refuse stays refused
+            await network.attach(context)
         tabs = Tabs(context, policy, closed=closed)
         settler = Settler(context, settle_timeout_s)
-        await context.add_init_script(_HIDE_CARET)
+        await hide_caret(context)
+        await make_same(context, settings)
         await tabs.open()
     except PlaywrightError as error:
         # a context that was made goes with its browser
         raise BrowserFailed(f"the browser opens no page: {_first_line(error)}") from error
     computer = PlaywrightComputer(
-        context, tabs, settler, policy, url, viewport=viewport, scale=scale
+        context,
+        tabs,
+        settler,
+        policy,
+        url,
+        viewport=viewport,
+        scale=scale,
+        masks=masks,
+        network=network,
     )
     try:
         yield computer
@@ -111,7 +117,7 @@ async def open_computer(
 
 
 class PlaywrightComputer:
-    """Implements core.runs.Computer on a browser context; made by ``open_computer``."""
+    """Implements core.runs.RecordedComputer on a browser context; made by ``open_computer``."""
 
     def __init__(
         self,
@@ -123,14 +129,19 @@ class PlaywrightComputer:
         *,
         viewport: Size,
         scale: float,
+        masks: Sequence[PageBox] = (),
+        network: Network | None = None,
     ) -> None:
         self._context = context
         self._tabs = tabs
         self._settler = settler
-        self._policy = policy
+        self._worlds = Worlds(context)
+        self._actor = Actor(tabs, self._worlds, policy)
         self._start_url = start_url
         self._viewport = viewport
         self._scale = scale
+        self._masks = tuple(masks)
+        self._network = network
         self._image_size: Size | None = None
         self._seen: Page | None = None
 
@@ -183,46 +194,64 @@ class PlaywrightComputer:
         try:
             await self._settle()
             page = self._tabs.front
-            png = await self._capture_still(page)
+            png = await capture_still(page, self._settler.timeout_s)
         except PlaywrightError as error:
             self._check_alive()
             raise BrowserFailed(f"the page cannot be captured: {_first_line(error)}") from error
         self._seen = page
-        if self._image_size is None:
-            return png
-        return await asyncio.to_thread(resize_png, png, self._image_size)
+        return await asyncio.to_thread(self._finished, png)
 
-    async def _capture_still(self, page: Page) -> bytes:
-        """The page's picture. What is drawn on a canvas changes no DOM: where one is in view, two
-        pictures must agree (charts draw themselves up), for as long as a page may take to settle.
-        """
-        png = await _capture(page)
-        if await page.evaluate(_HAS_CANVAS):
-            deadline = asyncio.get_running_loop().time() + self._settler.timeout_s
-            while asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(QUIET_S)
-                before, png = png, await _capture(page)
-                if png == before:
-                    break
-        return png
+    def _finished(self, png: bytes) -> bytes:
+        if self._image_size is not None:
+            png = resize_png(png, self._image_size)
+        # last, so that a recording's own masks find nothing left to paint
+        return masked(png, self._masks, self._viewport)
 
     async def perform(self, action: Action) -> Outcome:
         """See core.runs.Computer. The message tells what the page did of its own accord (dialogs,
         tabs, downloads); what comes after the page seemed to rest is told with the next action.
         """
+        return await self._perform(action, lambda: self._actor.act(action))
+
+    async def element_at(self, x: float, y: float) -> ElementTarget | None:
+        return await element_at(self._worlds, self._tabs.front, x, y)
+
+    async def perform_recorded(
+        self,
+        action: RecordedAction,
+        target: ElementTarget | None = None,
+        to_target: ElementTarget | None = None,
+    ) -> Performed:
+        aim = await aimed(self._actor, action, (target, to_target), self._viewport)
+        outcome = await self._perform(aim.action, lambda: act_recorded(self._actor, aim, target))
+        if isinstance(action, Resize) and outcome.status == "ok":
+            self._viewport, self._image_size = action.size, None
+        return Performed(action=aim.action, outcome=outcome, found_by=aim.found and aim.found.chain)
+
+    async def aria(self) -> str:
+        page = self._tabs.front
+        try:
+            snapshot = await page.locator("body").aria_snapshot(timeout=ARIA_TIMEOUT_S * 1000)
+        except PlaywrightError as error:
+            self._check_alive()
+            raise BrowserFailed(f"no aria snapshot: {_first_line(error)}") from error
+        return snapshot[:MAX_ARIA_CHARS]
+
+    async def network_notes(self) -> list[NetworkNote]:
+        return [] if self._network is None else await self._network.take_notes()
+
+    async def _perform(
+        self, action: RecordedAction, doing: Callable[[], Awaitable[None]]
+    ) -> Outcome:
         if self._seen not in (None, self._tabs.front):
             # a tab that came up late: the action was meant for another page
             self._tabs.note("Nothing was done: another tab had come to the front.", failed=True)
             return self._outcome()
         self._settler.disturbed()
-        limit = ACTION_TIMEOUT_S
-        if isinstance(action, Wait):
-            limit += action.seconds
-        elif isinstance(action, Navigate | Back):
-            limit += NAVIGATION_TIMEOUT_S
+        limit = _limit_s(action)
         try:
             async with asyncio.timeout(limit):
-                await self._act(action)
+                await doing()
             await self._settle()
         except TimeoutError:
             self._tabs.note(f"The page did not react within {limit:.0f} s.", failed=True)
@@ -231,60 +260,6 @@ class PlaywrightComputer:
             self._tabs.note(f"The {action.kind} failed: {_first_line(error)}", failed=True)
         self._check_alive()
         return self._outcome()
-
-    async def _act(self, action: Action) -> None:
-        page = self._tabs.front
-        match action:
-            case Click(x=x, y=y, button=button):
-                await page.mouse.click(x, y, button=button)
-            case DoubleClick(x=x, y=y):
-                await page.mouse.dblclick(x, y)
-            case Hover(x=x, y=y):
-                await page.mouse.move(x, y)
-            case Drag():
-                await page.mouse.move(action.x, action.y)
-                await page.mouse.down()
-                await page.mouse.move(action.to_x, action.to_y, steps=DRAG_STEPS)
-                await page.mouse.up()
-            case Scroll(x=x, y=y, dx=dx, dy=dy):
-                await page.mouse.move(x, y)
-                await page.mouse.wheel(dx, dy)
-            case Type(text=text):
-                await page.keyboard.type(text)
-            case Key(keys=keys):
-                await page.keyboard.press(keys)
-            case Wait(seconds=seconds):
-                await asyncio.sleep(seconds)
-            case Navigate(url=url):
-                await self._navigate(page, url)
-            case Back():
-                await self._go_back(page)
-            case Done() | CallUser():
-                pass  # said to the runner, not to the page
-
-    async def _navigate(self, page: Page, url: str) -> None:
-        address = self._policy.resolve(url, page.url)
-        if address is None:
-            self._tabs.refuse(url)
-            return
-        await page.goto(address, wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
-
-    async def _go_back(self, page: Page) -> None:
-        """To the page before in this tab; from the first page of a tab to the tab before."""
-        if await self._has_earlier_page(page):
-            await page.go_back(wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
-        elif len(self._tabs) > 1:
-            await page.close()
-        else:
-            self._tabs.note("There is no page to go back to.", failed=True)
-
-    async def _has_earlier_page(self, page: Page) -> bool:
-        session = await self._context.new_cdp_session(page)
-        history = await session.send("Page.getNavigationHistory")
-        await session.detach()
-        index = history["currentIndex"]
-        # a tab starts on about:blank: nothing to see there
-        return index > 0 and history["entries"][index - 1]["url"] != "about:blank"
 
     async def _settle(self) -> None:
         """Wait for the page in front to rest, and for tabs that open meanwhile."""
@@ -309,24 +284,16 @@ class PlaywrightComputer:
         )
 
 
-async def _capture(page: Page) -> bytes:
-    return await page.screenshot(
-        animations="disabled",
-        caret="initial",  # see _HIDE_CARET
-        scale="device",
-        timeout=SCREENSHOT_TIMEOUT_S * 1000,
-    )
-
-
-def resize_png(png: bytes, size: Size) -> bytes:
-    """The picture in another size; the very same bytes when it has that size already."""
-    with Image.open(io.BytesIO(png)) as image:
-        if image.size == (size.width, size.height):
-            return png
-        resized = image.convert("RGB").resize((size.width, size.height), Image.Resampling.LANCZOS)
-    out = io.BytesIO()
-    resized.save(out, format="PNG")
-    return out.getvalue()
+def _limit_s(action: RecordedAction) -> float:
+    """Longest that a page may take to let an action be done."""
+    match action:
+        case Wait(seconds=seconds):
+            return ACTION_TIMEOUT_S + seconds
+        case WaitFor(timeout_s=timeout_s):
+            return ACTION_TIMEOUT_S + timeout_s
+        case Navigate() | Back() | Forward() | Reload() | OpenTab():
+            return ACTION_TIMEOUT_S + NAVIGATION_TIMEOUT_S
+    return ACTION_TIMEOUT_S
 
 
 def _first_line(error: PlaywrightError) -> str:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from agentserve.browser.tasks import Check, TaskState
 from agentserve.client import RouterClient
-from agentserve.core.actions import Action, CallUser, Done
+from agentserve.core.actions import Action, CallUser, Done, points
 from agentserve.core.config import RunConfig
+from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import AgentServeError, TurnInProgress, Unavailable
 from agentserve.core.runs import Computer, EndReason, RunObserver, RunSummary, Step
 from agentserve.core.sessions import Outcome, Session, TurnResult
@@ -149,7 +150,9 @@ class _Run:
         result = await self._turn(image)
         self._epoch = result.epoch + 1
         self._turns += 1
-        performed, self._outcome = await self._act(result, image)
+        target, to_target = await self._targets(result.action)
+        performed, outcome = await self._act(result)
+        self._outcome = self._nudged(performed, outcome, image)
         if self._check is not None:
             self._state = await self._check()
         step = Step(
@@ -159,7 +162,9 @@ class _Run:
             outcome_sent=told,
             result=result,
             performed=performed,
-            outcome=self._outcome,
+            target=target,
+            to_target=to_target,
+            outcome=outcome,
             step_ms=(time.perf_counter() - begun) * 1000,
         )
         for observer in self._observers:
@@ -187,7 +192,14 @@ class _Run:
                 await asyncio.sleep(pause)
                 backoff = min(2 * backoff, LONGEST_BACKOFF_S)
 
-    async def _act(self, result: TurnResult, image: bytes) -> tuple[Action | None, Outcome]:
+    async def _targets(
+        self, action: Action | None
+    ) -> tuple[ElementTarget | None, ElementTarget | None]:
+        """The elements under the action's first and second point."""
+        found = [await self._computer.element_at(x, y) for x, y in points(action)] if action else []
+        return (found[0] if found else None, found[1] if len(found) > 1 else None)
+
+    async def _act(self, result: TurnResult) -> tuple[Action | None, Outcome]:
         """Perform the turn's action. Returns what was performed and what became of it."""
         if result.invalid is not None:
             self._invalid += 1
@@ -195,14 +207,16 @@ class _Run:
         self._invalid = 0
         if result.action is None:
             return None, Outcome(status="ok")
-        outcome = await self._computer.perform(result.action)
-        screen = hashlib.sha256(image).hexdigest()
-        nudge = self._repeats.nudge(screen, result.action)
-        if nudge:
-            # the nudge comes first: a page's own long message must not cut it off
-            message = f"{nudge} {outcome.message}".strip()[:2000]
-            outcome = Outcome(status=outcome.status, message=message)
-        return result.action, outcome
+        return result.action, await self._computer.perform(result.action)
+
+    def _nudged(self, performed: Action | None, outcome: Outcome, image: bytes) -> Outcome:
+        """What the next turn is told: the outcome, behind a nudge where one is due."""
+        if performed is None:
+            return outcome
+        nudge = self._repeats.nudge(hashlib.sha256(image).hexdigest(), performed)
+        # the nudge comes first: a page's own long message must not cut it off
+        message = f"{nudge} {outcome.message}".strip()[:2000]
+        return Outcome(status=outcome.status, message=message)
 
     def _end(self, result: TurnResult) -> RunSummary | None:
         if self._state is not None and self._state.done:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
@@ -148,22 +148,23 @@ def load_scenario(name: str, seed: int = 0, root: Path = BUNDLED) -> Scenario:
 
 @asynccontextmanager
 async def open_scenario(
-    browser: Browser, scenario: Scenario, *, settle_timeout_s: float = 5.0
+    browser: Browser, scenario: Scenario, **options: Any
 ) -> AsyncIterator[Stage]:
     """Serve the scenario's pages, open a computer on them and prepare the task.
 
-    The pages reach nothing but themselves. Raises BrowserFailed when the page cannot be prepared.
+    The pages reach nothing but themselves. Further ``options`` are open_computer's. Raises
+    BrowserFailed when the page cannot be prepared.
     """
     async with (
         serve_pages(*scenario.folders) as base,
-        open_for(browser, scenario, base, settle_timeout_s=settle_timeout_s) as computer,
+        open_for(browser, scenario, base, **options) as computer,
     ):
         yield await set_stage(computer, scenario, base)
 
 
 @asynccontextmanager
 async def open_for(
-    browser: Browser, scenario: Scenario, base: str, *, settle_timeout_s: float = 5.0
+    browser: Browser, scenario: Scenario, base: str, **options: Any
 ) -> AsyncIterator[PlaywrightComputer]:
     """A computer for a scenario whose pages are served at ``base``, and for its likes: those of the
     same pages, viewport and scale."""
@@ -173,7 +174,7 @@ async def open_for(
         viewport=scenario.viewport,
         scale=scenario.scale,
         closed=True,
-        settle_timeout_s=settle_timeout_s,
+        **options,
     ) as computer:
         yield computer
 

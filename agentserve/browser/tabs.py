@@ -152,7 +152,7 @@ class Tabs:
         elif self._closed:
             await route.abort("blockedbyclient")
         else:
-            await route.continue_()
+            await route.fallback()
 
     def refuse(self, url: str) -> None:
         self.note(

@@ -14,6 +14,7 @@ from agentserve.cli import (
     demo,
     keys,
     nano,
+    recording,
     replay,
     run,
     scenarios,
@@ -61,6 +62,7 @@ app.command("cost")(cost.cost)
 app.command("top")(top.top)
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")
+app.add_typer(recording.app, name="recording")
 app.add_typer(nano.app, name="nano")
 app.add_typer(bench.app, name="bench")
 

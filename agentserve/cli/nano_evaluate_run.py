@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from playwright.async_api import Browser
 
+from agentserve.agents.run import Agent
 from agentserve.browser.launch import launch_browser
-from agentserve.cli.agent import Agent
 from agentserve.cli.console import err
 from agentserve.cli.nano_evaluate_view import EvaluationView
 from agentserve.cli.stack import StackOptions, local_stack

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, err, out, run_until_signal
+from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.screens import (
     DEFAULT,
     Cell,
@@ -26,8 +27,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import MAX_SIDE, Size
 
 if TYPE_CHECKING:
+    from agentserve.agents.run import Agent, Finished, PageTarget, Redacted
     from agentserve.browser.scenarios import Scenario
-    from agentserve.cli.agent import Agent, Finished, PageTarget
     from agentserve.core.runs import RunSummary
 
 _DEFAULT = RunConfig()
@@ -77,6 +78,8 @@ def run(
     recordings: Annotated[
         Path, typer.Option(help="Folder that the recording is written to.")
     ] = Path("recordings"),
+    mask: Mask = None,
+    secret: Secret = None,
     patches: Annotated[
         bool, typer.Option("--patches", help="Send only what has changed of a screenshot.")
     ] = False,
@@ -87,7 +90,7 @@ def run(
 
     Exit code 0: done; 3: the task was not achieved; 1: an error; 2: wrong usage.
     """
-    from agentserve.cli.agent import Agent
+    from agentserve.agents.run import Agent
 
     screens = screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction)
     agent = Agent(program=program, screens=screens, model=model)
@@ -95,7 +98,17 @@ def run(
     turns = max_turns or getattr(target, "max_turns", _DEFAULT.max_turns)
     config = RunConfig(max_turns=turns, headed=headed)
     finished = run_until_signal(
-        _run(agent, target, config, recordings, seed if scenario else None, router, local, patches)
+        _run(
+            agent,
+            target,
+            config,
+            recordings,
+            seed if scenario else None,
+            router,
+            local,
+            patches,
+            redacted(mask, secret),
+        )
     )
     _tell(finished, router, as_json)
     if finished.summary.end == "error":
@@ -120,8 +133,8 @@ def _target(
     scale: float | None,
     allow: tuple[str, ...],
 ) -> PageTarget | Scenario:
+    from agentserve.agents.run import PageTarget
     from agentserve.browser.scenarios import load_scenario
-    from agentserve.cli.agent import PageTarget
 
     if (scenario is None) == (url is None or task is None):
         raise InvalidRequest(
@@ -159,9 +172,10 @@ async def _run(
     router: str | None,
     local: bool,
     patches: bool,
+    redacted: Redacted,
 ) -> Finished:
+    from agentserve.agents.run import run_agent
     from agentserve.browser.launch import launch_browser
-    from agentserve.cli.agent import run_agent
     from agentserve.cli.narrate import Narrator
     from agentserve.cli.router_or_local import router_or_local
 
@@ -188,6 +202,7 @@ async def _run(
                 recordings,
                 seed=seed,
                 observers=[Narrator(err.print)],
+                redacted=redacted,
             )
 
 

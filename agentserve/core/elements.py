@@ -6,9 +6,9 @@ each reads of it what it understands.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from agentserve.core.model import Wire
 
@@ -31,14 +31,26 @@ class Selector(Wire):
     """One way to find an element below another, or in the document."""
 
     engine: Literal["css", "xpath", "text", "aria", "test_id"]
-    value: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-    """For ``aria`` the accessible name, for ``test_id`` that of the attribute data-testid."""
+    value: Words
+    """For ``aria`` the accessible name, for ``test_id`` that of the attribute data-testid. Empty
+    only where a role says enough."""
     role: Words | None = None
     """Of ``aria``: the element's role."""
+    exact: bool = True
+    """Of ``aria`` and ``text``: the whole of it, in its case; False: a part of it, in any case."""
+    nth: Annotated[int, Field(ge=-1, le=100_000)] | None = None
+    """Which of several that fit, from 0; -1: the last. None: there is one only."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.value and not (self.engine == "aria" and self.role):
+            raise ValueError("a selector needs a value, or a role")
+        return self
 
 
 Chain = Annotated[tuple[Selector, ...], Field(min_length=1, max_length=16)]
-"""The outermost first: each is looked for in the frame or shadow root that the one before is."""
+"""The outermost first: each is looked for below the one before, and where that is a frame or the
+host of a shadow root, in it."""
 
 
 class ElementTarget(Wire):

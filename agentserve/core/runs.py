@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from agentserve.core.actions import Action
-from agentserve.core.elements import ElementTarget
+from agentserve.core.actions.recorded import RecordedAction
+from agentserve.core.elements import Chain, ElementTarget
 from agentserve.core.model import Wire
+from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import Outcome, Session, TurnResult
 
 EndReason = Literal[
@@ -74,6 +76,60 @@ class Computer(Protocol):
     async def perform(self, action: Action) -> Outcome:
         """Perform an action in CSS px. A page that resists gives ``failed``, never an exception;
         BrowserFailed is raised when there is no page any more (crashed, browser gone)."""
+        ...
+
+    async def element_at(self, x: float, y: float) -> ElementTarget | None:
+        """The element at a point in CSS px. None when there is none, or none can be told; never an
+        exception of the page's making."""
+        ...
+
+
+class Performed(Wire):
+    """What was made of a recorded action."""
+
+    action: RecordedAction
+    """As it was performed: its points are those that were aimed at, in CSS px."""
+    outcome: Outcome
+    found_by: Chain | None = None
+    """The selectors that found its target; None: it was aimed at the recorded point."""
+
+
+class NetworkNote(Wire):
+    """A request of a page that did not go as it did in a recording."""
+
+    what: Literal["missing", "answer"]
+    """``missing``: it was not recorded; ``answer``: it is answered otherwise now."""
+    request: str
+    """Method and address."""
+    recorded: str | None = None
+    replayed: str | None = None
+    """What became of it, in words."""
+
+
+class RecordedComputer(Computer, Protocol):
+    """A computer that also does what only recordings hold."""
+
+    def fit(self, space: ScreenSpace) -> None:
+        """From now on screenshots have ``space.model``'s size. Raises InvalidRequest when the space
+        is not one of this computer's viewport."""
+        ...
+
+    async def perform_recorded(
+        self,
+        action: RecordedAction,
+        target: ElementTarget | None = None,
+        to_target: ElementTarget | None = None,
+    ) -> Performed:
+        """Perform an action in CSS px at its target's element where that is found, else at the
+        recorded point. Fails as ``perform`` does."""
+        ...
+
+    async def aria(self) -> str:
+        """Aria snapshot of the page in front, as YAML. Raises BrowserFailed."""
+        ...
+
+    async def network_notes(self) -> list[NetworkNote]:
+        """What the network did otherwise since the last call."""
         ...
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agentserve.core.actions import Action
+from agentserve.core.elements import ElementTarget
 from agentserve.core.sessions import Outcome
 
 
@@ -15,8 +16,9 @@ class UnexpectedCall(AssertionError):
 class ScriptedComputer:
     """Implements core.runs.Computer: shows ``screens`` one after the other, records actions.
 
-    ``outcomes`` are given to the actions in turn, ``ok`` when there are none left. Looking once
-    more than there are screens, or acting twice on one screen, raises UnexpectedCall.
+    ``outcomes`` are given to the actions in turn, ``ok`` when there are none left; ``elements`` are
+    at their points on every screen. Looking once more than there are screens, or acting twice on
+    one screen, raises UnexpectedCall.
     """
 
     def __init__(
@@ -24,10 +26,12 @@ class ScriptedComputer:
         screens: Sequence[bytes],
         *,
         outcomes: Sequence[Outcome] = (),
+        elements: Mapping[tuple[float, float], ElementTarget] | None = None,
         url: str = "http://scripted.invalid/",
     ) -> None:
         self._screens = list(screens)
         self._outcomes = list(outcomes)
+        self._elements = dict(elements or {})
         self._looked = False
         self.url = url
         self.performed: list[Action] = []
@@ -46,6 +50,9 @@ class ScriptedComputer:
         self._looked = False
         self.performed.append(action)
         return self._outcomes.pop(0) if self._outcomes else Outcome(status="ok")
+
+    async def element_at(self, x: float, y: float) -> ElementTarget | None:
+        return self._elements.get((x, y))
 
     def assert_complete(self) -> None:
         """Raises AssertionError when screens or outcomes of the script were not used."""

@@ -38,9 +38,11 @@ class LoopbackServer:
     async def start(self) -> None:
         """Listen; a second start takes the same port again. Raises RuntimeError when the
         application does not start."""
+        if self._server is not None and self._server.should_exit and self._serving is not None:
+            await asyncio.wait({self._serving})  # somebody ends it at this moment
         listener = socket.create_server(("127.0.0.1", self.port))
         self.port = listener.getsockname()[1]
-        self._server = _Server(
+        self._server = server = _Server(
             uvicorn.Config(
                 self._app,
                 http=LimitedHttp,
@@ -50,19 +52,21 @@ class LoopbackServer:
                 timeout_graceful_shutdown=2,
             )
         )
-        self._serving = asyncio.create_task(self._serve(listener))
-        while not self._server.started:
-            if self._serving.done():
-                await self._serving
+        self._serving = serving = asyncio.create_task(_serve(server, listener))
+        while not server.started:
+            if serving.done():
+                await serving
                 raise RuntimeError("the application did not start")
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
         """End gracefully; nothing when it does not run."""
-        if self._server is not None and self._serving is not None:
-            self._server.should_exit = True
-            await self._serving
-            self._server = self._serving = None
+        server, serving = self._server, self._serving
+        if server is not None and serving is not None:
+            server.should_exit = True
+            await serving
+            if self._serving is serving:  # and not started again meanwhile
+                self._server = self._serving = None
 
     async def kill(self) -> None:
         """End at once: open connections are reset."""
@@ -92,7 +96,7 @@ class LoopbackServer:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def _serve(self, listener: socket.socket) -> None:
-        assert self._server is not None
-        with listener:
-            await self._server.serve(sockets=[listener])
+
+async def _serve(server: _Server, listener: socket.socket) -> None:
+    with listener:
+        await server.serve(sockets=[listener])

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agentserve.browser import capture
 from agentserve.browser import computer as module
-from agentserve.browser.computer import PlaywrightComputer, resize_png
+from agentserve.browser.capture import resize_png
+from agentserve.browser.computer import PlaywrightComputer
 from agentserve.browser.launch import launch_browser
 from agentserve.core.actions import (
     CallUser,
@@ -210,7 +212,7 @@ async def test_a_page_that_hangs_fails_the_action_and_then_the_run(
     open_page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ACTION_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(module, "SCREENSHOT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 1.0)
     async with open_page("events.html", settle_timeout_s=0.5) as computer:
         await computer.load()
         outcome = await computer.perform(Click(x=10, y=210))

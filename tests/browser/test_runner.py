@@ -19,8 +19,9 @@ from PIL import Image
 from agentserve.browser.runner import run_task
 from agentserve.browser.tasks import TaskState
 from agentserve.client import RouterClient
-from agentserve.core.actions import Action, CallUser, Click, Done, Type
+from agentserve.core.actions import Action, CallUser, Click, Done, Drag, Type
 from agentserve.core.config import RunConfig
+from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BrowserFailed, NoWorker, SessionClosed, TurnInProgress
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.screens import Size, screen_space
@@ -247,11 +248,22 @@ async def test_an_invalid_action_is_told_to_the_model_once() -> None:
     assert [step.performed for step in observer.steps] == [None, HERE, None, None]
 
 
+async def test_a_step_tells_the_elements_that_its_action_was_aimed_at() -> None:
+    button, shelf = ElementTarget(tag="button"), ElementTarget(tag="div")
+    computer = ScriptedComputer([A, B, C, A], elements={(3, 4): button, (30, 4): shelf})
+    router = ScriptedRouter([HERE, Drag(x=3, y=4, to_x=30, to_y=4), Type(text="x"), Done()])
+    _, observer = await run(router, computer)
+    assert [(step.target, step.to_target) for step in observer.steps] == [
+        (button, None), (button, shelf), (None, None), (None, None),
+    ]  # fmt: skip
+
+
 async def test_a_repeated_action_on_the_same_screen_gets_a_nudge() -> None:
     warned = Outcome(status="failed", message="it resisted")
     computer = ScriptedComputer([A, A, A, A, B, B], outcomes=[OK, OK, warned, OK, OK, OK])
     router = ScriptedRouter([HERE] * 5 + [Done()])
-    await run(router, computer, config=RunConfig(repeat_limit=3))
+    _, observer = await run(router, computer, config=RunConfig(repeat_limit=3))
+    assert [step.outcome for step in observer.steps] == [OK, OK, warned, OK, OK, OK]
     outcomes = sent_outcomes(router)
     assert outcomes[1:3] == [OK, OK]
     assert outcomes[3] is not None and outcomes[3].status == "failed"

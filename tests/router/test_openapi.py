@@ -85,7 +85,7 @@ def test_turns_document_every_error_they_can_answer():
     told = " ".join(response["description"] for response in responses.values())
     local = {"bad_request", "unavailable", "engine_mismatch", "browser_failed", "recording_error"}
     elsewhere = {"unknown_program", "unknown_worker", "unknown_route", "method_not_allowed"}
-    elsewhere |= {"forbidden", "worker_in_use"}
+    elsewhere |= {"forbidden", "worker_in_use", "unknown_model"}
     for code in by_code().keys() - local - elsewhere - {"bad_action"}:
         assert f"`{code}`" in told
 

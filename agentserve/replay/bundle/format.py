@@ -18,6 +18,7 @@ higher one. A reader (reader.py) trusts nothing here: the limits below hold for 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints, TypeAdapter
@@ -26,6 +27,7 @@ from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.config import MIB
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.model import Wire
+from agentserve.core.pages import PageSettings
 from agentserve.core.plans import Sha256
 from agentserve.core.runs import RunSummary
 from agentserve.core.screens import ScreenSpace, Size
@@ -41,18 +43,21 @@ NETWORK = "network.har"
 SCREENSHOTS = "screenshots"
 HEATMAPS = "heatmaps"
 ARIA = "aria"
+FOLDERS = (SCREENSHOTS, HEATMAPS, ARIA)
 
 MAX_META_BYTES = MIB
 MAX_STEPS_BYTES = 64 * MIB
 MAX_LINE_BYTES = MIB
 MAX_LINES = 10_000
 MAX_SCREENSHOT_BYTES = 16 * MIB
+MAX_HEATMAP_BYTES = MAX_SCREENSHOT_BYTES
 MAX_ARIA_BYTES = MIB
 MAX_EXPECT_BYTES = 4 * MIB
 MAX_NETWORK_BYTES = 256 * MIB
 
 RecordingId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
 class ScenarioRef(Wire):
@@ -73,20 +78,6 @@ class Imported(Wire):
     """What could not be taken over, in sentences: nothing is dropped silently."""
     data: JsonValue = None
     """What an export into the same format needs and has no field here."""
-
-
-class PageSettings(Wire):
-    """What was done to make the pages show the same each time. A replay does the same."""
-
-    fixed_time: AwareDatetime | None = None
-    """The pages' clock stood still at it."""
-    random_seed: int | None = None
-    """Math.random, crypto.getRandomValues and randomUUID began with it."""
-    animations: bool = True
-    """False: animations and transitions were at their end at once."""
-    fonts_awaited: bool = False
-    network: Literal["live", "recorded"] = "live"
-    """``recorded``: network.har holds what the pages fetched."""
 
 
 class Meta(Wire):
@@ -112,6 +103,9 @@ class Meta(Wire):
     page: PageSettings = Field(default_factory=PageSettings)
     masks: list[PageBox] = Field(default_factory=list)
     """Regions that were painted over in every screenshot before anything saw them."""
+    secrets: list[SecretName] = Field(default_factory=list)
+    """Values that stand as ``{{secret:NAME}}`` wherever they would have occurred. A replay needs
+    those that actions hold."""
     session: SessionCreate | None = None
     """What the session was created with: a replay creates the same. None: no agent acted."""
     session_id: SessionId | None = None
@@ -182,3 +176,23 @@ def screenshot_entry(sha256: str) -> str:
 def aria_entry(sha256: str) -> str:
     """Entry of an aria snapshot. ``sha256`` must be a checked Sha256."""
     return f"{ARIA}/{sha256}.yml"
+
+
+_PLACES = (
+    (META, MAX_META_BYTES),
+    (STEPS, MAX_STEPS_BYTES),
+    (EXPECT, MAX_EXPECT_BYTES),
+    (NETWORK, MAX_NETWORK_BYTES),
+    (rf"{SCREENSHOTS}/[0-9a-f]{{64}}\.png", MAX_SCREENSHOT_BYTES),
+    (rf"{ARIA}/[0-9a-f]{{64}}\.yml", MAX_ARIA_BYTES),
+    (rf"{HEATMAPS}/[0-9]{{4}}\.png", MAX_HEATMAP_BYTES),
+)
+
+
+def entry_limit(entry: str) -> int | None:
+    """Most bytes of an entry; None for a name that the format has no place for. All other names
+    are therefore safe to be used as paths below a recording."""
+    for pattern, limit in _PLACES:
+        if re.fullmatch(pattern, entry):
+            return limit
+    return None

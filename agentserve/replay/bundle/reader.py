@@ -7,6 +7,8 @@ before it is read, and whatever does not fit raises a RecordingError that names 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,22 +20,32 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.runs import RunSummary
 from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import SessionCreate, TurnResult
-from agentserve.replay.bundle.files import check_entry, read_entry
+from agentserve.replay.bundle.archive import ZipEntries
+from agentserve.replay.bundle.entries import Entries, damaged, label
+from agentserve.replay.bundle.expectations import check_expectations
+from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
+    EXPECT,
     LINE_ADAPTER,
+    MAX_ARIA_BYTES,
+    MAX_EXPECT_BYTES,
     MAX_LINE_BYTES,
     MAX_LINES,
     MAX_META_BYTES,
+    MAX_NETWORK_BYTES,
     MAX_SCREENSHOT_BYTES,
     MAX_STEPS_BYTES,
     META,
+    NETWORK,
     SCHEMA_VERSION,
     STEPS,
     EndLine,
     Meta,
     StepLine,
+    aria_entry,
     screenshot_entry,
 )
+from agentserve.replay.bundle.network import parse_har
 from agentserve.replay.bundle.png import png_size
 
 
@@ -56,9 +68,10 @@ class AgentRun:
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording that was read and checked; screenshots stay on the disk until asked for."""
+    """A recording that was read and checked; its pictures, aria snapshots and network stay where
+    they are until asked for. Every method raises RecordingError for an entry that is damaged."""
 
-    folder: Path
+    entries: Entries
     meta: Meta
     steps: tuple[StepLine, ...]
     end: RunSummary | None
@@ -67,7 +80,12 @@ class Recording:
     @property
     def name(self) -> str:
         """Where it lies, for people."""
-        return self.folder.name
+        return self.entries.name
+
+    @property
+    def path(self) -> Path:
+        """Of the folder or the zip file."""
+        return self.entries.path
 
     @property
     def complete(self) -> bool:
@@ -78,14 +96,14 @@ class Recording:
         session, space = self.meta.session, self.meta.space
         if session is None or space is None:
             raise RecordingError(
-                f"{self.folder.name}: no agent of agentserve acted here ({self.meta.source})",
+                f"{self.name}: no agent of agentserve acted here ({self.meta.source})",
                 hint="it can be replayed in a browser: --mode browser",
             )
         turns = []
         for step in self.steps:
             if step.result is None or step.screenshot is None:
                 raise RecordingError(
-                    f"{self.folder.name}: step {step.index} is no turn of a session: "
+                    f"{self.name}: step {step.index} is no turn of a session: "
                     f"its {'result' if step.result is None else 'screenshot'} is not recorded",
                     hint="an agent's recordings have both: agentserve run makes them",
                 )
@@ -93,52 +111,116 @@ class Recording:
         return AgentRun(session, space, tuple(turns))
 
     def screenshot(self, sha256: str) -> bytes:
-        """The PNG of a step. Raises RecordingError when its bytes are not those of the hash."""
+        """The PNG of a step; its head was looked at, and it was not decoded."""
         entry = screenshot_entry(sha256)
-        data = read_entry(self.folder, entry, MAX_SCREENSHOT_BYTES)
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise _damaged(self.folder, entry, "its bytes do not have the hash of its name")
-        try:
+        data = self._hashed(entry, sha256, MAX_SCREENSHOT_BYTES)
+        with self._named(entry):
             png_size(data)
+        return data
+
+    def aria(self, sha256: str) -> str:
+        """The aria snapshot of a step, as YAML."""
+        entry = aria_entry(sha256)
+        data = self._hashed(entry, sha256, MAX_ARIA_BYTES)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise damaged(self.name, entry, "not UTF-8") from error
+
+    def network(self) -> bytes | None:
+        """The HAR file, in which all bodies are inside; None when there is none."""
+        if not self.entries.has(NETWORK):
+            return None
+        data = self.entries.read(NETWORK, MAX_NETWORK_BYTES)
+        with self._named(NETWORK):
+            parse_har(data)
+        return data
+
+    def expectations(self) -> bytes | None:
+        """expect.json, which is a JSON object; None when there is none."""
+        if not self.entries.has(EXPECT):
+            return None
+        data = self.entries.read(EXPECT, MAX_EXPECT_BYTES)
+        with self._named(EXPECT):
+            check_expectations(data)
+        return data
+
+    @contextmanager
+    def _named(self, entry: str) -> Iterator[None]:
+        """Errors of what looks at bytes alone, with the entry's name."""
+        try:
+            yield
         except RecordingError as error:
-            raise _damaged(self.folder, entry, error.message) from error
+            raise damaged(self.name, entry, error.message, error.hint) from error
+
+    def _hashed(self, entry: str, sha256: str, limit: int) -> bytes:
+        data = self.entries.read(entry, limit)
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise damaged(self.name, entry, "its bytes do not have the hash of its name")
         return data
 
 
-def read_recording(folder: Path) -> Recording:
-    """Read a recording, up to the last whole step when the run was killed.
+def read_recording(path: Path) -> Recording:
+    """Read a recording from its folder, or from a zip file of it, which is not extracted; up to the
+    last whole step when the run was killed.
 
     Raises RecordingError naming the entry for everything that a kill cannot explain.
     """
-    meta = _meta(folder, read_entry(folder, META, MAX_META_BYTES))
-    steps, end = _lines(folder, read_entry(folder, STEPS, MAX_STEPS_BYTES))
-    for sha in dict.fromkeys(step.screenshot for step in steps if step.screenshot):
-        check_entry(folder, screenshot_entry(sha), MAX_SCREENSHOT_BYTES)
-    return Recording(folder=folder, meta=meta, steps=steps, end=end)
+    entries = open_entries(path)
+    meta = read_meta(entries)
+    steps, end = read_lines(entries)
+    for entry, limit in named_entries(steps).items():
+        entries.check(entry, limit)
+    return Recording(entries=entries, meta=meta, steps=steps, end=end)
 
 
-def _meta(folder: Path, data: bytes) -> Meta:
+def open_entries(path: Path) -> Entries:
+    """Raises RecordingError when there is neither a folder nor a zip file."""
+    if path.is_dir():
+        return FolderEntries(path)
+    if not path.exists():
+        raise RecordingError(
+            f"{label(path)}: there is no such folder or file", hint="recordings/ has those of runs"
+        )
+    return ZipEntries(path)
+
+
+def named_entries(steps: Iterable[StepLine]) -> dict[str, int]:
+    """The entries that steps name, each with the most bytes it may have."""
+    named: dict[str, int] = {}
+    for step in steps:
+        if step.screenshot is not None:
+            named[screenshot_entry(step.screenshot)] = MAX_SCREENSHOT_BYTES
+        if step.aria is not None:
+            named[aria_entry(step.aria)] = MAX_ARIA_BYTES
+    return named
+
+
+def read_meta(entries: Entries) -> Meta:
+    data = entries.read(META, MAX_META_BYTES)
     try:
         values = from_json(data, allow_inf_nan=False)
     except ValueError as error:
-        raise _damaged(folder, META, f"not JSON: {error}") from error
+        raise damaged(entries.name, META, f"not JSON: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
     if type(version) is int and version != SCHEMA_VERSION:
         raise RecordingError(
-            f"{folder.name}: {META}: schema version {version}, this agentserve reads "
+            f"{entries.name}: {META}: schema version {version}, this agentserve reads "
             f"{SCHEMA_VERSION}",
             hint="read it with the agentserve that wrote it, or a newer one",
+            details={"entry": META},
         )
     try:
         return Meta.model_validate_json(data, strict=True)
     except ValidationError as error:
-        raise _damaged(folder, META, _first(error)) from error
+        raise damaged(entries.name, META, _first(error)) from error
 
 
-def _lines(folder: Path, data: bytes) -> tuple[tuple[StepLine, ...], EndLine | None]:
+def read_lines(entries: Entries) -> tuple[tuple[StepLine, ...], EndLine | None]:
+    data = entries.read(STEPS, MAX_STEPS_BYTES)
     lines = data.split(b"\n", MAX_LINES + 1)
     if len(lines) > MAX_LINES + 1:
-        raise _damaged(folder, STEPS, f"more than {MAX_LINES} lines")
+        raise damaged(entries.name, STEPS, f"more than {MAX_LINES} lines")
     if not lines[-1] or _is_torn(lines[-1]):
         lines.pop()
     steps: list[StepLine] = []
@@ -146,12 +228,12 @@ def _lines(folder: Path, data: bytes) -> tuple[tuple[StepLine, ...], EndLine | N
     for number, text in enumerate(lines, start=1):
         entry = f"{STEPS} line {number}"
         if end is not None:
-            raise _damaged(folder, entry, "there is a line behind the end")
-        line = _line(folder, entry, text)
+            raise damaged(entries.name, entry, "there is a line behind the end")
+        line = _line(entries.name, entry, text)
         if isinstance(line, EndLine):
             end = line
         elif line.index != len(steps):
-            raise _damaged(folder, entry, f"step {line.index} where step {len(steps)} belongs")
+            raise damaged(entries.name, entry, f"step {line.index} where step {len(steps)} belongs")
         else:
             steps.append(line)
     return tuple(steps), end
@@ -169,13 +251,13 @@ def _is_torn(rest: bytes) -> bool:
     return False
 
 
-def _line(folder: Path, entry: str, text: bytes) -> StepLine | EndLine:
+def _line(name: str, entry: str, text: bytes) -> StepLine | EndLine:
     if len(text) > MAX_LINE_BYTES:
-        raise _damaged(folder, entry, f"longer than {MAX_LINE_BYTES} bytes")
+        raise damaged(name, entry, f"longer than {MAX_LINE_BYTES} bytes")
     try:
         return LINE_ADAPTER.validate_json(text, strict=True)
     except ValidationError as error:
-        raise _damaged(folder, entry, _first(error)) from error
+        raise damaged(name, entry, _first(error)) from error
 
 
 def _first(error: ValidationError) -> str:
@@ -183,7 +265,3 @@ def _first(error: ValidationError) -> str:
     first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where[:120]!r}: {first['msg'][:200]}" if where else first["msg"][:200]
-
-
-def _damaged(folder: Path, entry: str, reason: str) -> RecordingError:
-    return RecordingError(f"{folder.name}: {entry}: {reason}")

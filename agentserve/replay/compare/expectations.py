@@ -36,8 +36,10 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
 from agentserve.core.screens import MAX_SIDE
-from agentserve.replay.bundle.files import read_entry, write_whole
+from agentserve.replay.bundle.entries import Entries
 from agentserve.replay.bundle.format import EXPECT, MAX_EXPECT_BYTES, MAX_LINES
+from agentserve.replay.bundle.reader import Recording
+from agentserve.replay.bundle.writer import write_expectations
 
 MAX_PATTERN = 500
 MAX_REGIONS = 256
@@ -233,27 +235,22 @@ def expectations_json(expectations: Expectations) -> bytes:
     return whole.model_dump_json(indent=2, exclude_unset=True).encode() + b"\n"
 
 
-def load_expectations(folder: Path) -> Expectations:
-    """Those of the recording in ``folder``; the defaults when it has none.
+def expectations_of(recording: Recording) -> Expectations:
+    """Those that lie beside a recording; the defaults when none do. Raises RecordingError."""
+    return load_expectations(recording.entries)
 
-    Raises RecordingError, naming the entry, for one that cannot be read or does not fit.
-    """
-    if not (folder / EXPECT).is_symlink() and not (folder / EXPECT).exists():
+
+def load_expectations(entries: Entries) -> Expectations:
+    """The same of a bundle that was not read. Raises RecordingError, naming the entry, for ones
+    that cannot be read or do not fit."""
+    if not entries.has(EXPECT):
         return Expectations()
-    return parse_expectations(read_entry(folder, EXPECT, MAX_EXPECT_BYTES), folder.name)
+    return parse_expectations(entries.read(EXPECT, MAX_EXPECT_BYTES), entries.name)
 
 
 def save_expectations(folder: Path, expectations: Expectations) -> None:
     """Write them beside the recording, whole or not at all. Raises RecordingError."""
-    data = expectations_json(expectations)
-    if len(data) > MAX_EXPECT_BYTES:
-        raise RecordingError(f"{EXPECT} of {len(data)} bytes; {MAX_EXPECT_BYTES} is most")
-    try:
-        write_whole(folder / EXPECT, data)
-    except OSError as error:
-        raise RecordingError(
-            f"cannot write {folder / EXPECT}: {error.strerror or error}"
-        ) from error
+    write_expectations(folder, expectations_json(expectations))
 
 
 def _over(general: Rule, own: Rule) -> Rule:

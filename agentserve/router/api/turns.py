@@ -92,7 +92,7 @@ async def run_turn(
     last_event_id: Annotated[
         str | None, Header(description="Of a stream that broke: what need not be sent again.")
     ] = None,
-) -> Response | TurnResult:
+) -> Response:
     """Run one turn. The screenshot comes as a multipart file, or in a JSON body: in base64, as the
     hash of a blob, or as an earlier screenshot and the regions that have changed since. When the
     router does not know that one any more (404), or another picture comes out (422), send it whole.
@@ -125,7 +125,8 @@ async def run_turn(
     if not streams or epoch is None:
         result = await while_client_waits(request.receive, parts.turns.ask(session_id, ask))
         tell(turn=result.turn, worker_id=result.worker.id)
-        return result
+        # FastAPI would check it once more, and make it of dicts
+        return Response(result.model_dump_json(), media_type="application/json")
     told = parts.turns.follow(session_id, ask)
     seen = seen if epoch == seen_epoch else 0  # of an earlier turn: nothing of this one
     return await TurnStream(request, session_id, epoch, told, seen).response()

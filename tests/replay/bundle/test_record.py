@@ -99,12 +99,12 @@ async def test_what_was_recorded_is_read_back(tmp_path: Path):
 
 
 async def test_files_are_as_documented(recording: Recording):
-    names = sorted(path.name for path in recording.folder.iterdir())
+    names = sorted(path.name for path in recording.path.iterdir())
     assert names == [META, "screenshots", STEPS]
-    lines = (recording.folder / STEPS).read_text().splitlines()
+    lines = (recording.path / STEPS).read_text().splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["step", "step", "step", "end"]
     assert list(json.loads(lines[0]))[:4] == ["type", "index", "url", "screenshot"]
-    text = (recording.folder / META).read_text()
+    text = (recording.path / META).read_text()
     assert list(json.loads(text))[:3] == ["schema_version", "id", "created_at"]
     assert text.endswith("}\n")
     assert "“Ok”" in text, "text stays readable, not escaped"
@@ -153,12 +153,12 @@ async def test_only_png_within_the_limits_is_recorded(tmp_path: Path, monkeypatc
 
 
 async def test_a_recording_is_never_written_over(recording: Recording):
-    before = (recording.folder / STEPS).read_bytes()
-    again = Recorder(recording.folder.parent, id=recording.meta.id)
+    before = (recording.path / STEPS).read_bytes()
+    again = Recorder(recording.path.parent, id=recording.meta.id)
     with pytest.raises(RecordingError, match="cannot write the recording"):
         await again.started(make_session(), "about:blank")
-    assert (recording.folder / STEPS).read_bytes() == before
-    assert [path.name for path in recording.folder.parent.iterdir()] == [recording.meta.id]
+    assert (recording.path / STEPS).read_bytes() == before
+    assert [path.name for path in recording.path.parent.iterdir()] == [recording.meta.id]
 
 
 async def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch):

@@ -9,7 +9,8 @@ from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import InvalidRequest, RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import CacheLoss, InvalidAction, Usage
-from agentserve.replay.bundle.format import EXPECT, StepLine
+from agentserve.replay.bundle.folder import FolderEntries
+from agentserve.replay.bundle.format import EXPECT, META, StepLine
 from agentserve.replay.compare.accepting import accept, acceptable, accepted_files
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import (
@@ -100,6 +101,7 @@ def test_only_what_was_said_is_stored_and_is_read_again(tmp_path: Path):
         screens=ScreenRule(ignore=(BOX,)),
         steps=(StepExpectation(index=1, actions=ActionRule(tolerance_px=12.0)),),
     )
+    (tmp_path / META).touch()
     save_expectations(tmp_path, expectations)
     text = (tmp_path / EXPECT).read_text()
     assert text.endswith("}\n") and text.count("\n") > 10
@@ -108,13 +110,13 @@ def test_only_what_was_said_is_stored_and_is_read_again(tmp_path: Path):
         "screens": {"ignore": [{"x": 1.0, "y": 2.0, "width": 30.0, "height": 40.0}]},
         "steps": [{"index": 1, "actions": {"tolerance_px": 12.0}}],
     }
-    assert load_expectations(tmp_path) == expectations
-    save_expectations(tmp_path, load_expectations(tmp_path))
+    assert load_expectations(FolderEntries(tmp_path)) == expectations
+    save_expectations(tmp_path, load_expectations(FolderEntries(tmp_path)))
     assert (tmp_path / EXPECT).read_text() == text
 
 
 def test_a_recording_without_expectations_has_the_defaults(tmp_path: Path):
-    assert load_expectations(tmp_path) == Expectations()
+    assert load_expectations(FolderEntries(tmp_path)) == Expectations()
 
 
 BAD = {
@@ -144,18 +146,18 @@ BAD = {
 def test_what_does_not_fit_is_refused_by_name(kind: str, tmp_path: Path):
     (tmp_path / EXPECT).write_bytes(BAD[kind])
     with pytest.raises(RecordingError, match=f"{tmp_path.name}: {EXPECT}: "):
-        load_expectations(tmp_path)
+        load_expectations(FolderEntries(tmp_path))
 
 
 def test_a_link_is_refused(tmp_path: Path):
     (tmp_path / "other").write_bytes(b"{}")
     (tmp_path / EXPECT).symlink_to(tmp_path / "other")
     with pytest.raises(RecordingError, match=f"{EXPECT} cannot be opened"):
-        load_expectations(tmp_path)
+        load_expectations(FolderEntries(tmp_path))
     (tmp_path / EXPECT).unlink()
     (tmp_path / EXPECT).symlink_to(tmp_path / "nowhere")
     with pytest.raises(RecordingError):
-        load_expectations(tmp_path)
+        load_expectations(FolderEntries(tmp_path))
 
 
 ACTION = Difference(comparer="action", field="action")

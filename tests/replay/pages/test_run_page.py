@@ -351,7 +351,7 @@ async def test_a_page_that_cannot_be_written_is_an_error(recording: Recording, t
     with pytest.raises(RecordingError, match="cannot write the page"):
         write_run_page(tmp_path / "no" / "page.html", [RunView("r", recording)], title="t")
     sha = recording.steps[0].screenshot
-    (recording.folder / "screenshots" / f"{sha}.png").write_bytes(b"x")
+    (recording.path / "screenshots" / f"{sha}.png").write_bytes(b"x")
     with pytest.raises(RecordingError, match=sha):
         write_run_page(tmp_path / "page.html", [RunView("r", recording)], title="t")
     assert not (tmp_path / "page.html").exists()

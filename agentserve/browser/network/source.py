@@ -1,0 +1,21 @@
+"""What a computer lets its network be handled by."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from playwright.async_api import BrowserContext
+
+from agentserve.core.runs import NetworkNote
+
+
+class Network(Protocol):
+    """One for each browser context."""
+
+    async def attach(self, context: BrowserContext) -> None:
+        """Before the context has pages. Raises Playwright's errors."""
+        ...
+
+    async def take_notes(self) -> list[NetworkNote]:
+        """What was not as recorded since the last call, once all that is under way is judged."""
+        ...

@@ -1,0 +1,93 @@
+"""Pages on the live network, whose answers are compared with a recording's."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+from playwright.async_api import BrowserContext, Request
+from playwright.async_api import Error as PlaywrightError
+
+from agentserve.browser.network.answering import MAX_NOTES, asked_by
+from agentserve.browser.network.har import Answer, Har, meaning
+from agentserve.core.runs import NetworkNote
+
+_ABORTED = "ERR_ABORTED"
+"""A page went on before an answer was there: a matter of time alone."""
+
+
+class Watching:
+    """Notes answers that are not the recorded ones: their status or what their body says. A request
+    that was not recorded is noted, too; one that is not made any more is not."""
+
+    def __init__(self, har: Har) -> None:
+        self._har = har
+        self._notes: list[NetworkNote] = []
+        self._recorded: dict[Request, Answer | None] = {}
+        self._judging: set[asyncio.Task[None]] = set()
+
+    async def attach(self, context: BrowserContext) -> None:
+        context.on("request", self._begun)
+        context.on("requestfinished", self._ended)
+        context.on("requestfailed", self._ended)
+
+    async def take_notes(self) -> list[NetworkNote]:
+        while self._judging:
+            await asyncio.wait(self._judging)
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _begun(self, request: Request) -> None:
+        """Requests are in a HAR file in the order in which they begin."""
+        if request.url.startswith(("http://", "https://")):
+            self._recorded[request] = self._har.answer(asked_by(request))
+
+    def _ended(self, request: Request) -> None:
+        if request in self._recorded:
+            task = asyncio.ensure_future(self._judge(request, self._recorded.pop(request)))
+            self._judging.add(task)
+            task.add_done_callback(self._judging.discard)
+
+    async def _judge(self, request: Request, recorded: Answer | None) -> None:
+        name = str(asked_by(request))
+        if recorded is None:
+            self._note(NetworkNote(what="missing", request=name, replayed="fetched live"))
+            return
+        if _ABORTED in recorded.failure or _ABORTED in (request.failure or ""):
+            return
+        live = await _live(request)
+        if live is not None and _told(recorded) != _told(live):
+            was, now = _told(recorded), _told(live)
+            self._note(NetworkNote(what="answer", request=name, recorded=was, replayed=now))
+
+    def _note(self, note: NetworkNote) -> None:
+        if len(self._notes) < MAX_NOTES:
+            self._notes.append(note)
+
+
+async def _live(request: Request) -> Answer | None:
+    """None when the browser has forgotten it: its page is gone."""
+    if request.failure:
+        return Answer(0, failure=request.failure)
+    try:
+        response: Any = await request.response()
+        if response is None:
+            return None
+        headers = await response.all_headers()
+        redirected = 300 <= response.status < 400
+        body = b"" if redirected else await response.body()
+    except PlaywrightError:
+        return None
+    return Answer(response.status, headers, body)
+
+
+def _told(answer: Answer) -> str:
+    """An answer in few words that differ when the answers do."""
+    if answer.failure:
+        return "failed"
+    if 300 <= answer.status < 400:
+        return str(answer.status)
+    said = meaning(answer.body.decode("utf-8", "surrogateescape"), answer.content_type)
+    digest = hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{answer.status}, {len(answer.body)} bytes, sha256 {digest[:16]}"

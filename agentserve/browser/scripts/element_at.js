@@ -1,0 +1,233 @@
+// The element at a point of the viewport, and ways to find it again. Runs in an isolated world: the
+// page cannot change what is called here, only the elements that are looked at. All work is bounded.
+(x, y) => {
+  const MOST_LEVELS = 8;       // frames and shadow roots in one another
+  const MOST_ANCESTORS = 60;   // of a path
+  const MOST_CANDIDATES = 2000;
+  const MOST_NODES = 20000;
+  const MOST_CHARACTERS = 200; // of a text, a name
+
+  const INTERACTIVE = 'button, a[href], summary, select, option, [role=button], [role=link], '
+    + '[role=menuitem], [role=tab], [role=checkbox], [role=radio], [role=switch], [role=option]';
+  const ROLES = {
+    button: 'button, input[type=button], input[type=submit], input[type=reset], input[type=image]',
+    link: 'a[href], area[href]',
+    checkbox: 'input[type=checkbox]',
+    radio: 'input[type=radio]',
+    slider: 'input[type=range]',
+    spinbutton: 'input[type=number]',
+    searchbox: 'input[type=search]:not([list])',
+    textbox: 'input:not([type]):not([list]), input[type=text]:not([list]), '
+      + 'input[type=email]:not([list]), input[type=tel]:not([list]), '
+      + 'input[type=url]:not([list]), textarea',
+    combobox: 'select:not([multiple]):not([size]), input[list]',
+    img: 'img[alt]',
+    heading: 'h1, h2, h3, h4, h5, h6',
+    option: 'option',
+  };
+  const NAMED_BY_CONTENT = new Set(['button', 'link', 'heading', 'option', 'tab', 'menuitem',
+    'checkbox', 'radio', 'switch', 'cell', 'columnheader', 'rowheader', 'treeitem', 'tooltip']);
+
+  const squeeze = text => text.slice(0, 20 * MOST_CHARACTERS).replace(/\s+/g, ' ').trim();
+  const quoted = text => `"${CSS.escape(text)}"`;
+  const document_of = root => root.ownerDocument ?? root;
+
+  function pseudo(element, which) {
+    const content = getComputedStyle(element, which).content;
+    return /^".*"$/s.test(content) ? content.slice(1, -1) : '';
+  }
+
+  // What the element's content adds to an accessible name, bounded by `left` nodes.
+  function content(element, left) {
+    let text = pseudo(element, '::before');
+    for (const node of element.childNodes) {
+      if (left.nodes-- <= 0) break;
+      if (node.nodeType === Node.TEXT_NODE) text += node.data.slice(0, MOST_CHARACTERS * 2);
+      if (node.nodeType !== Node.ELEMENT_NODE) continue;
+      const style = getComputedStyle(node);
+      if (style.display === 'none' || style.visibility !== 'visible') continue;
+      if (node.getAttribute('aria-hidden') === 'true') continue;
+      const inner = node.getAttribute('aria-label') || node.getAttribute('alt')
+        || content(node, left);
+      text += style.display === 'inline' ? inner : ` ${inner} `;
+    }
+    return text + pseudo(element, '::after');
+  }
+  const content_of = element => squeeze(content(element, {nodes: 200}));
+
+  function role_of(element) {
+    const role = element.getAttribute('role')?.trim().split(/\s+/)[0];
+    if (role) return role;
+    return Object.keys(ROLES).find(key => element.matches(ROLES[key])) ?? '';
+  }
+
+  function name_of(element, role, root) {
+    const by = element.getAttribute('aria-labelledby');
+    if (by) {
+      const parts = by.split(/\s+/).slice(0, 8).map(id => root.getElementById(id));
+      return squeeze(parts.filter(Boolean).map(content_of).join(' '));
+    }
+    const label = squeeze(element.getAttribute('aria-label') ?? '');
+    if (label) return label;
+    if (element.labels?.length) return squeeze([...element.labels].map(content_of).join(' '));
+    if (element.matches('input[type=button], input[type=submit], input[type=reset]')) {
+      const given = {submit: 'Submit', reset: 'Reset'}[element.type] ?? '';
+      return squeeze(element.getAttribute('value') ?? given);
+    }
+    const alternative = squeeze(element.getAttribute('alt') ?? '');
+    if (alternative && element.matches('img, area, input')) return alternative;
+    if (NAMED_BY_CONTENT.has(role)) {
+      const inner = content_of(element);
+      if (inner) return inner;
+    }
+    const title = squeeze(element.getAttribute('title') ?? '');
+    return title || squeeze(element.getAttribute('placeholder') ?? '');
+  }
+
+  function is_only(root, selector) {
+    const found = root.querySelectorAll(selector);
+    return found.length === 1;
+  }
+
+  function by_test_id(element, root) {
+    const id = element.getAttribute('data-testid');
+    return id && is_only(root, `[data-testid=${quoted(id)}]`) ? {engine: 'test_id', value: id} : null;
+  }
+
+  function by_role(element, root) {
+    const role = role_of(element);
+    const name = role && name_of(element, role, root);
+    if (!name || name.length > MOST_CHARACTERS) return null;
+    const like = [`[role=${quoted(role)}]`, ROLES[role]].filter(Boolean).join(', ');
+    const candidates = root.querySelectorAll(like);
+    if (candidates.length > MOST_CANDIDATES) return null;
+    for (const other of candidates) {
+      if (other !== element && role_of(other) === role && name_of(other, role, root) === name) {
+        return null;
+      }
+    }
+    return {engine: 'aria', value: name, role};
+  }
+
+  // Ids with long numbers or hashes in them are made anew each time the page is.
+  const is_stable = id => /^[A-Za-z][\w-]{0,63}$/.test(id) && !/\d{3}|[0-9a-f]{8}/.test(id);
+
+  function by_id(element, root) {
+    const selector = `#${CSS.escape(element.id)}`;
+    return is_stable(element.id) && is_only(root, selector)
+      ? {engine: 'css', value: selector} : null;
+  }
+
+  function by_name(element, root) {
+    const name = element.getAttribute('name');
+    if (!name || name.length > MOST_CHARACTERS) return null;
+    let selector = `${CSS.escape(element.localName)}[name=${quoted(name)}]`;
+    if (element.type === 'radio') selector += `[value=${quoted(element.value)}]`;
+    return is_only(root, selector) ? {engine: 'css', value: selector} : null;
+  }
+
+  // Only text that stands in one piece in the element itself: the smallest element that shows it.
+  function by_text(element, root) {
+    if (element.childElementCount || element.matches('input, textarea, select, option')) return null;
+    const text = squeeze(element.textContent);
+    if (!text || text.length > 80) return null;
+    const walker = document_of(root).createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    let count = 0, left = MOST_NODES;
+    while (walker.nextNode()) {
+      if (left-- <= 0) return null;
+      if (squeeze(walker.currentNode.data) === text) count++;
+    }
+    return count === 1 ? {engine: 'text', value: text} : null;
+  }
+
+  // A name, with its place among its like where a parent may have several.
+  function step(name, element, place) {
+    return !element.parentElement || element.matches('body, head') ? name : name + place(element);
+  }
+
+  function nth(element) {
+    let index = 1;
+    for (let other = element.previousElementSibling; other; other = other.previousElementSibling) {
+      if (other.localName === element.localName) index++;
+    }
+    return index;
+  }
+
+  function by_path(element, root) {
+    const parts = [];
+    let at = element;
+    for (let depth = 0; at && depth < MOST_ANCESTORS; depth++, at = at.parentElement) {
+      if (at !== element && is_stable(at.id) && is_only(root, `#${CSS.escape(at.id)}`)) {
+        parts.unshift(`#${CSS.escape(at.id)}`);
+        break;
+      }
+      parts.unshift(step(CSS.escape(at.localName), at, e => `:nth-of-type(${nth(e)})`));
+    }
+    const selector = parts.join(' > ');
+    return selector.length <= 2000 && is_only(root, selector)
+      ? {engine: 'css', value: selector} : null;
+  }
+
+  function by_xpath(element, root) {
+    if (!root.documentElement) return null;  // XPath does not reach into shadow roots
+    const parts = [];
+    let at = element;
+    for (let depth = 0; at && depth < MOST_ANCESTORS; depth++, at = at.parentElement) {
+      if (!/^[a-z][a-z0-9]*$/.test(at.localName) || at.namespaceURI !== document.documentElement
+        .namespaceURI) return null;  // custom and foreign elements need more than a name
+      parts.unshift(step(at.localName, at, e => `[${nth(e)}]`));
+    }
+    return at ? null : {engine: 'xpath', value: `/${parts.join('/')}`};
+  }
+
+  const WAYS = [by_test_id, by_role, by_id, by_name, by_text, by_path, by_xpath];
+
+  function ways_to(element, root) {
+    const fit = WAYS.map(way => way(element, root))
+      .filter(selector => selector && selector.value && selector.value.length <= 2000);
+    return fit.filter((selector, index) =>
+      fit.findIndex(other => other.engine === selector.engine && other.value === selector.value)
+        === index);
+  }
+
+  let root = document, left = 0, top = 0, element = null;
+  const hosts = [];  // the surest way to each frame and shadow host on the way down
+  for (let level = 0; level < MOST_LEVELS; level++) {
+    const at = root.elementFromPoint(x - left, y - top);
+    if (!at || at === element) break;
+    const inner_root = at.getRootNode();
+    if (inner_root !== root) {  // content that a shadow host was given: it belongs outside of it
+      if (element) { hosts.pop(); root = inner_root; element = at; }
+      break;
+    }
+    element = at;
+    let below = at.shadowRoot;
+    if (!below && at.matches('iframe, frame')) {
+      try { below = at.contentDocument; } catch { below = null; }
+      if (below) {
+        const box = at.getBoundingClientRect(), style = getComputedStyle(at);
+        left += box.left + at.clientLeft + parseFloat(style.paddingLeft);
+        top += box.top + at.clientTop + parseFloat(style.paddingTop);
+      }
+    }
+    if (!below || !below.elementFromPoint(x - left, y - top)) break;
+    if (below === at.shadowRoot && below.elementFromPoint(x - left, y - top) === at) break;
+    const [way] = ways_to(at, root);
+    if (!way) break;
+    hosts.push(way);
+    root = below;
+  }
+  if (!element) return null;
+  const chosen = element.closest(INTERACTIVE);
+  if (chosen && chosen.getRootNode() === element.getRootNode()) element = chosen;
+  const box = element.getBoundingClientRect();
+  const shown = element.matches('input, textarea, select')
+    ? element.getAttribute('placeholder') ?? '' : element.textContent;
+  return {
+    selectors: ways_to(element, root).map(way => [...hosts, way]),
+    box: {x: box.left + left, y: box.top + top, width: box.width, height: box.height},
+    offset: [x - box.left - left, y - box.top - top],
+    tag: element.localName.slice(0, MOST_CHARACTERS),
+    text: squeeze(shown).slice(0, MOST_CHARACTERS),
+  };
+}

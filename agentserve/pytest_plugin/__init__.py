@@ -1,0 +1,123 @@
+"""The pytest plugin: ``pytest --agentserve scenarios/`` runs each recording as a test.
+
+Loaded by every pytest that finds agentserve installed, so that nothing but pytest is imported here
+until it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from agentserve.pytest_plugin.service import Service
+
+MODES = ("model", "browser", "full")
+_ROUTER = "agentserve_router"
+"""In what xdist's controller tells its workers."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("agentserve", "recorded GUI sessions (agentserve)")
+    group.addoption(
+        "--agentserve", action="store_true", help="collect recordings: each is a test of each mode"
+    )
+    group.addoption(
+        "--agentserve-mode",
+        metavar="MODES",
+        default="",
+        help=f"of {', '.join(MODES)}, by commas (default: model for an agent's, else browser)",
+    )
+    group.addoption(
+        "--agentserve-router",
+        metavar="URL",
+        default=None,
+        help="use this router (default: AGENTSERVE_ROUTER, else one is started for the tests)",
+    )
+    group.addoption(
+        "--agentserve-html", metavar="FILE", default=None, help="write a page of all replays"
+    )
+    group.addoption(
+        "--agentserve-update",
+        action="store_true",
+        help="accept what differs as expected from now on",
+    )
+    group.addoption(
+        "--agentserve-on-miss",
+        choices=("fail", "live"),
+        default="fail",
+        help="of recorded network answers: what a request that was not recorded gets",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("agentserve"):
+        from agentserve.pytest_plugin.reporting import Reporting
+
+        config.pluginmanager.register(Reporting(config), "agentserve-reporting")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    from agentserve.pytest_plugin.keys import SERVICE
+
+    if (running := config.stash.get(SERVICE, None)) is not None:
+        running.stop()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Of xdist, in its controller: the router is started here, once, for all of its workers."""
+    config = node.config
+    if config.getoption("agentserve"):
+        node.workerinput[_ROUTER] = service_of(config).router_url()
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if not parent.config.getoption("agentserve"):
+        return None
+    from agentserve.pytest_plugin.collect import RecordingFolder
+    from agentserve.regression.find import is_recording
+
+    return RecordingFolder.from_parent(parent, path=path) if is_recording(path) else None
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if not parent.config.getoption("agentserve") or file_path.suffix != ".zip":
+        return None
+    from agentserve.pytest_plugin.collect import RecordingZip
+
+    return RecordingZip.from_parent(parent, path=file_path)
+
+
+def service_of(config: pytest.Config) -> Service:
+    """The process's own: it starts what the tests need, when they need it."""
+    from agentserve.pytest_plugin.keys import SERVICE
+    from agentserve.pytest_plugin.service import Service
+
+    if (running := config.stash.get(SERVICE, None)) is None:
+        told = getattr(config, "workerinput", {}).get(_ROUTER)
+        running = Service(told or config.getoption("agentserve_router"))
+        config.stash[SERVICE] = running
+    return running
+
+
+@pytest.fixture(scope="session")
+def router(pytestconfig: pytest.Config) -> str:
+    """URL of a router: the one that was named, or one of the tests' own over a nano worker."""
+    return service_of(pytestconfig).router_url()
+
+
+@pytest.fixture(scope="session")
+def worker(pytestconfig: pytest.Config) -> str:
+    """URL of the first worker of ``router``."""
+    return service_of(pytestconfig).worker_url()
+
+
+@pytest.fixture
+def session(pytestconfig: pytest.Config) -> Iterator[Any]:
+    """Creates sessions and asks their turns, and releases them at the end of the test."""
+    with service_of(pytestconfig).sessions() as sessions:
+        yield sessions

@@ -1,0 +1,120 @@
+"""A zip that anyone may have written, read in memory: no name in it becomes a path.
+
+Its directory is measured before it is read, and every member as it inflates, whatever sizes it
+claims. Raises RecordingError, which names the file and the member.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from agentserve.core.config import MIB
+from agentserve.core.errors import RecordingError
+
+MAX_ARCHIVE_BYTES = 1024 * MIB
+MAX_DIRECTORY_BYTES = 8 * MIB
+MAX_MEMBERS = 50_000
+MAX_INFLATED_BYTES = 2048 * MIB
+"""Of all members that are read, together."""
+
+# signature, disks, members, size and place of the directory, comment
+_END = struct.Struct("<4s4H2IH")
+_ZIP64_LOCATOR = 20
+# zipfile promises nothing about what it raises on hostile input. MemoryError is this machine's.
+_HOSTILE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
+
+
+class Archive:
+    """An open zip."""
+
+    def __init__(self, zipped: zipfile.ZipFile, name: str) -> None:
+        self._zip = zipped
+        self._name = name
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self._left = MAX_INFLATED_BYTES
+        for member in zipped.infolist():
+            if member.filename in self._members:
+                raise self._damaged(member.filename, "is there twice")
+            self._members[member.filename] = member
+
+    def names(self) -> Iterator[str]:
+        yield from self._members
+
+    def __contains__(self, member: str) -> bool:
+        return member in self._members
+
+    def read(self, member: str, limit: int) -> bytes:
+        """The bytes of a member of at most ``limit`` bytes."""
+        info = self._members.get(member)
+        if info is None:
+            raise self._damaged(member, "is missing")
+        if info.compress_type not in _METHODS or info.flag_bits & _ENCRYPTED:
+            raise self._damaged(member, "is encrypted, or compressed in a way that is not read")
+        limit = min(limit, self._left)
+        try:
+            with self._zip.open(info) as file:
+                data = file.read(limit + 1)
+        except _HOSTILE as error:
+            raise self._damaged(member, f"is damaged: {str(error)[:200]}") from error
+        if len(data) > limit:
+            raise self._damaged(member, f"is larger than {limit} bytes when it is unpacked")
+        self._left -= len(data)
+        return data
+
+    def _damaged(self, member: str, reason: str) -> RecordingError:
+        return RecordingError(f"{self._name}: {member[:120]!r} {reason}")
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """The zip of that path. Raises RecordingError when it is none, or a huge one."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open("rb"))
+            _check_directory(file, path.name)
+            archive = Archive(stack.enter_context(zipfile.ZipFile(file)), path.name)
+        except _HOSTILE as error:
+            raise RecordingError(f"{path.name}: no zip to be read: {str(error)[:200]}") from error
+        yield archive
+
+
+def _check_directory(file: BinaryIO, name: str) -> None:
+    size = file.seek(0, 2)
+    if size > MAX_ARCHIVE_BYTES:
+        raise RecordingError(f"{name} has {size} bytes; {MAX_ARCHIVE_BYTES} is most")
+    if size < _END.size:
+        raise RecordingError(f"{name}: not a zip: too short")
+    # what is refused here would be read by zipfile: comments, behind which another end could hide,
+    # and the 64-bit end, which overrides this one
+    file.seek(max(0, size - _END.size - _ZIP64_LOCATOR))
+    tail = file.read()
+    signature, *_, members, length, _place, comment = _END.unpack(tail[-_END.size :])
+    if signature != b"PK\x05\x06" or comment:
+        raise RecordingError(
+            f"{name}: not a whole zip, or one with a comment", hint="copy or make it again"
+        )
+    if tail[: -_END.size].startswith(b"PK\x06\x07"):
+        raise RecordingError(f"{name}: a zip in the 64-bit form, which is not read")
+    if members > MAX_MEMBERS or length > MAX_DIRECTORY_BYTES:
+        raise RecordingError(f"{name}: a zip of more than {MAX_MEMBERS} files")

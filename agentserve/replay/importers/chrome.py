@@ -1,0 +1,160 @@
+"""Recordings of Chrome's DevTools Recorder: what it exports as JSON.
+
+The format is the UserFlow of @puppeteer/replay (github.com/puppeteer/replay, src/Schema.ts). Points
+are relative to elements there: steps become acts on elements, and nothing has a screenshot. Every
+step keeps Chrome's own in ``origin``, as a list: keys that go down and up become one step of ours.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentserve.core.actions import Navigate
+from agentserve.core.actions.recorded import SwitchTab
+from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
+from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
+from agentserve.replay.importers.fields import Fields
+from agentserve.replay.importers.keys import Stroke, chord_at, stroke
+from agentserve.replay.importers.source import json_object, kept, read_source, words
+from agentserve.replay.importers.taken import MAX_STEPS, Taken
+
+FORMAT = "chrome-recorder"
+
+_DEFAULT_VIEWPORT = Size(width=1280, height=720)
+_MAX_STROKES = 10
+"""That a chord of our modifiers and one key has."""
+
+
+def take(path: Path) -> Taken:
+    """Read a file that Chrome's Recorder exported. Raises RecordingError."""
+    return take_flow(json_object(read_source(path), path.name), path.name)
+
+
+def take_flow(values: dict[str, Any], entry: str) -> Taken:
+    """The recording of a UserFlow; ``entry`` names it in errors. Raises RecordingError."""
+    fields = Fields(values, entry)
+    title, sources = fields.text("title"), fields.list("steps")
+    if len(sources) > MAX_STEPS:
+        raise RecordingError(f"{entry}: {len(sources)} steps; {MAX_STEPS} is most")
+    flow = Flow(timeout_ms=fields.number("timeout", 5000.0))
+    reader = _Reader(
+        [Fields(step, f"{entry}: step {number}") for number, step in enumerate(sources)], flow
+    )
+    reader.read()
+    about = kept({name: value for name, value in values.items() if name != "steps"})
+    if about is None:
+        flow.lost.add("what the flow says beside its steps is too large to be kept")
+    return Taken(
+        format=FORMAT,
+        viewport=flow.viewport or _DEFAULT_VIEWPORT,
+        steps=tuple(reader.steps),
+        task=title[:8000],
+        url=reader.first_url,
+        scale=flow.scale,
+        lost=flow.lost.told(),
+        data=about,
+    )
+
+
+class _Reader:
+    """Goes through Chrome's steps once."""
+
+    def __init__(self, sources: list[Fields], flow: Flow) -> None:
+        self._sources = sources
+        self._flow = flow
+        self.steps: list[StepLine] = []
+        self.first_url = ""
+        self._url = ""
+        self._tabs = ["main"]
+        self._tab = "main"
+
+    def read(self) -> None:
+        at = 0
+        while at < len(self._sources):
+            step = self._sources[at]
+            self._switch(step)
+            kind = step.text("type")
+            if kind in ("keyDown", "keyUp"):
+                at += self._keys(at)
+                continue
+            read = STEPS.get(kind)
+            if read is None:
+                raise RecordingError(
+                    f"{step.entry}: {words(kind)} is no step of Chrome's Recorder",
+                    hint=f"known: {', '.join(sorted([*STEPS, 'keyDown', 'keyUp']))}",
+                )
+            self._append(read(self._flow, step), [step])
+            at += 1
+
+    def _append(self, read: Read, sources: list[Fields]) -> None:
+        action, target, to_target = read
+        origin = kept([source.values for source in sources])
+        if origin is None:
+            self._flow.note("Chrome's own step is too large to be kept")
+        self.steps.append(
+            StepLine(
+                index=len(self.steps),
+                url=self._url,
+                performed=action,
+                target=target,
+                to_target=to_target,
+                origin=origin,
+            )
+        )
+        self._flow.index = len(self.steps)
+        if isinstance(action, Navigate):
+            self._url = action.url
+            self.first_url = self.first_url or action.url
+        for source in sources:
+            self._went_to(source)
+
+    def _went_to(self, source: Fields) -> None:
+        """Where an asserted navigation says that the page is after the step."""
+        for event in source.list("assertedEvents", []):
+            fields = Fields(event, f"{source.entry}: assertedEvents")
+            if fields.text("type") != "navigation":
+                raise fields.wrong("type", "'navigation'")
+            url = fields.text("url", "")
+            if url and source.values.get("type") != "navigate":
+                self._url = url[:2000]
+            if fields.text("title", ""):
+                self._flow.lost.add(
+                    "the title that the page has then is not checked", len(self.steps) - 1
+                )
+
+    def _switch(self, step: Fields) -> None:
+        tab = step.text("target", "main")
+        if tab == self._tab:
+            return
+        if tab not in self._tabs:
+            self._tabs.append(tab)
+            self._flow.lost.add("tabs are numbered in the order in which the flow first names them")
+        if len(self._tabs) > 1000:
+            raise RecordingError(f"{step.entry}: more than 1000 tabs")
+        self._tab = tab
+        self._append(Read(SwitchTab(index=self._tabs.index(tab))), [])
+
+    def _keys(self, at: int) -> int:
+        """Takes the keys from ``at`` on, as one chord or one stroke; returns how many."""
+        strokes: list[Stroke] = []
+        for source in self._sources[at : at + _MAX_STROKES]:
+            kind, tab = source.text("type"), source.text("target", "main")
+            if kind not in ("keyDown", "keyUp") or tab != self._tab:
+                break
+            strokes.append(Stroke(source.text("key"), kind == "keyDown"))
+        found = chord_at(strokes, 0)
+        if found:
+            action, length = found
+        else:
+            length = 1
+            try:
+                action = stroke(strokes[0])
+            except ValidationError as error:
+                raise self._sources[at].wrong("key", "the name of a key") from error
+        self._append(Read(action), self._sources[at : at + length])
+        return length

@@ -1,0 +1,255 @@
+"""Traces of Playwright: what ``context.tracing.stop(path="trace.zip")`` writes.
+
+Of each call that acts on a page: the action with its point, its element, and the screen before it,
+from the trace's screenshots or else its screencast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentserve.core.actions import Navigate
+from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize, Unsupported
+from agentserve.core.config import MIB
+from agentserve.core.elements import ElementTarget
+from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
+from agentserve.core.sessions import Outcome
+from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepLine
+from agentserve.replay.bundle.png import png_size
+from agentserve.replay.importers import trace_mouse
+from agentserve.replay.importers.archive import Archive, open_archive
+from agentserve.replay.importers.pictures import png_of
+from agentserve.replay.importers.playwright_targets import Tabs
+from agentserve.replay.importers.source import kept
+from agentserve.replay.importers.taken import MAX_STEPS, Taken
+from agentserve.replay.importers.trace_calls import Act, Reader
+from agentserve.replay.importers.trace_events import Call, Trace, read_trace
+from agentserve.replay.lost import Lost
+
+FORMAT = "playwright-trace"
+MAX_TRACES = 20
+MAX_PICTURES_BYTES = 512 * MIB
+"""Of all screens together, as PNG."""
+
+_DEFAULT_VIEWPORT = Size(width=1280, height=720)
+_SHOWN_METHODS = 12
+
+
+def take(path: Path) -> Taken:
+    """Read a trace. Raises RecordingError."""
+    with open_archive(path) as archive:
+        return _Assembly(archive, path.name).taken()
+
+
+def trace_members(archive: Archive) -> list[str]:
+    """The members that hold events: those of one context each."""
+    return sorted(name for name in archive.names() if name.endswith(".trace") and "/" not in name)
+
+
+class _Assembly:
+    """Makes steps of a trace's calls."""
+
+    def __init__(self, archive: Archive, name: str) -> None:
+        self._archive = archive
+        self._name = name
+        self._lost = Lost()
+        self._trace = self._chosen()
+        self._tabs = Tabs(self._trace.pages)
+        self._reader = Reader(self._lost)
+        self._mouse = trace_mouse.Mouse(self._lost)
+        self._viewport = self._first_viewport()
+        self._url = ""
+        self._page = self._trace.pages[0] if self._trace.pages else ""
+        self._first_url = ""
+        self._steps: list[StepLine] = []
+        self._pictures: dict[str, bytes] = {}
+        self._pictures_bytes = 0
+        self._by_member: dict[str, str] = {}
+        self._scales: dict[float, None] = {}
+        self._passed: Counter[str] = Counter()
+        self._failure = ""
+
+    def taken(self) -> Taken:
+        viewport, trace = self._viewport, self._trace  # the viewport changes with a Resize
+        for call in trace.calls:
+            self._take(call)
+        for deed in self._mouse.rest():
+            self._append(deed.call, Act([deed.action]))
+        self._tell()
+        return Taken(
+            format=FORMAT,
+            version=f"10, Playwright {trace.version}"[:200],
+            viewport=viewport,
+            steps=tuple(self._steps),
+            url=self._first_url,
+            scale=next(iter(self._scales), 1.0),
+            created_at=_time(trace.wall_time_ms),
+            end=EndLine(
+                end="error" if self._failure else "closed",
+                message=self._failure,
+                turns=len(self._steps),
+            ),
+            screenshots=self._pictures,
+            lost=self._lost.told(),
+        )
+
+    def _chosen(self) -> Trace:
+        """The trace with the most calls; a test's runner writes its own beside them."""
+        members = trace_members(self._archive)
+        if not 1 <= len(members) <= MAX_TRACES:
+            raise RecordingError(
+                f"{self._name}: {len(members)} .trace files in it; one to {MAX_TRACES} are read",
+                hint="context.tracing.stop(path=…) writes a zip with one",
+            )
+        traces = [read_trace(self._archive, member) for member in members]
+        ours = [trace for trace in traces if trace.origin == "library"] or traces
+        best = max(ours, key=lambda trace: len(trace.calls))
+        if len(ours) > 1:
+            self._lost.add(f"only the longest of the {len(ours)} browser contexts is taken over")
+        return best
+
+    def _first_viewport(self) -> Size:
+        if isinstance(self._trace.options.values.get("viewport"), dict):
+            return self._trace.options.inner("viewport").size()
+        self._lost.add(f"the trace names no viewport: {_DEFAULT_VIEWPORT} is assumed")
+        return _DEFAULT_VIEWPORT
+
+    def _take(self, call: Call) -> None:
+        call.page = call.page or self._page
+        self._page = call.page
+        self._reader.step = len(self._steps)
+        if call.method.startswith(trace_mouse.PREFIX) and call.error is None:
+            try:
+                deeds = self._mouse.take(call)
+            except ValidationError:  # a point far outside of any screen
+                deeds = [trace_mouse.Deed(call, Unsupported(what=call.method))]
+            for deed in deeds:
+                self._append(deed.call, Act([deed.action]))
+            return
+        act = self._reader.act(call)
+        if act is None:
+            if not call.method.startswith(("Tracing.", "Page.__", "BrowserContext.__")):
+                self._passed[call.method] += 1
+            return
+        for deed in self._mouse.rest():
+            self._append(deed.call, Act([deed.action]))
+        if act.actions == [OpenTab()] and not self._tabs.opens(call.page):
+            return  # the tab that a recording begins with
+        self._append(call, act)
+
+    def _append(self, call: Call, act: Act) -> None:
+        self._url = call.url or self._url
+        switch = self._tabs.goes_to(call.page)
+        if switch is not None:
+            self._add(StepLine(index=len(self._steps), url=self._url, performed=switch))
+        if not act.actions:
+            return
+        origin = kept({"method": call.method, "params": call.params})
+        if origin is None:
+            self._lost.add("Playwright's own call is too large to be kept", len(self._steps))
+        screenshot = self._screenshot(call)
+        if call.error is not None:
+            self._fail(call, act.target, origin, screenshot)
+            return
+        self._failure = ""
+        for number, action in enumerate(act.actions):
+            self._add(
+                StepLine(
+                    index=len(self._steps),
+                    url=self._url,
+                    screenshot=screenshot if number == 0 else None,
+                    performed=action,
+                    target=act.target,
+                    to_target=act.to_target,
+                    origin=origin if number == 0 else None,
+                )
+            )
+            self._follow(action)
+
+    def _fail(
+        self, call: Call, target: ElementTarget | None, origin: Any, screenshot: str | None
+    ) -> None:
+        self._failure = f"{call.method}: {call.error}"[:2000]
+        self._lost.add("a call that failed is not done again", len(self._steps))
+        self._add(
+            StepLine(
+                index=len(self._steps),
+                url=self._url,
+                screenshot=screenshot,
+                target=target,
+                outcome=Outcome(status="failed", message=self._failure),
+                origin=origin,
+            )
+        )
+
+    def _add(self, step: StepLine) -> None:
+        if len(self._steps) >= MAX_STEPS:
+            raise RecordingError(f"{self._name}: more than {MAX_STEPS} steps")
+        self._steps.append(step)
+
+    def _follow(self, action: Any) -> None:
+        if isinstance(action, Navigate):
+            self._url = action.url
+            self._first_url = self._first_url or action.url
+        elif isinstance(action, Resize):
+            self._viewport = action.size
+        elif isinstance(action, CloseTab):
+            self._tabs.closes()
+
+    def _screenshot(self, call: Call) -> str | None:
+        """The SHA-256 of the screen that the call found."""
+        member = self._trace.screen(call)
+        if member is None:
+            return None
+        if member not in self._by_member:
+            if member not in self._archive:
+                self._lost.add("the trace names a picture that is not in it", len(self._steps))
+                return None
+            if self._pictures_bytes > MAX_PICTURES_BYTES:
+                self._lost.add("no screen: there are too many of them", len(self._steps))
+                return None
+            data = self._archive.read(member, MAX_SCREENSHOT_BYTES)
+            png = png_of(data, f"{self._name}: {member[:120]}")
+            sha256 = hashlib.sha256(png).hexdigest()
+            if sha256 not in self._pictures:
+                self._pictures[sha256] = png
+                self._pictures_bytes += len(png)
+            self._by_member[member] = sha256
+            width = png_size(png).width
+            self._scales[min(max(round(width / self._viewport.width, 4), 0.01), 8.0)] = None
+        return self._by_member[member]
+
+    def _tell(self) -> None:
+        """What is lost of the trace as a whole."""
+        trace, lost = self._trace, self._lost
+        if self._passed:
+            shown = self._passed.most_common(_SHOWN_METHODS)
+            names = ", ".join(f"{name[:60]} ({count})" for name, count in shown)
+            more = len(self._passed) - len(shown)
+            lost.add(f"calls without an equal: {names}{f' and {more} more' if more else ''}")
+        if trace.errors:
+            lost.add(f"{trace.errors} errors of the pages, the first: {trace.first_error}")
+        if trace.dialogs:
+            lost.add(f"{trace.dialogs} dialogs, and how they were answered")
+        if trace.downloads:
+            lost.add(f"{trace.downloads} downloads")
+        if any(name.endswith(".network") for name in self._archive.names()):
+            lost.add("what the pages fetched")
+        if len(self._scales) > 1:
+            scales = ", ".join(f"{scale:g}" for scale in list(self._scales)[:8])
+            lost.add(f"that screens have several scales: {scales}")
+        if trace.times and not trace.screenshots:
+            lost.add("the screens are frames of a screencast: smaller, and JPEG before")
+
+
+def _time(wall_time_ms: float) -> datetime | None:
+    if not 0 < wall_time_ms < 4_000_000_000_000:
+        return None
+    return datetime.fromtimestamp(wall_time_ms // 1000, UTC)

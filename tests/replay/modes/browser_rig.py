@@ -1,0 +1,126 @@
+"""Recordings of actions on scenarios, and replays of them on the same pages with faults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser
+
+from agentserve import __version__
+from agentserve.browser.computer import PlaywrightComputer
+from agentserve.browser.scenarios import Scenario, load_scenario, open_scenario
+from agentserve.core.actions import points
+from agentserve.core.pages import PageSettings
+from agentserve.core.runs import RunSummary
+from agentserve.core.sessions import Outcome
+from agentserve.replay import EndLine, Meta, Recording, RecordingWriter, StepLine, read_recording
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.modes.browser import replay_browser
+from agentserve.replay.results import ReplayReport
+
+SETTINGS = PageSettings(
+    fixed_time=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    random_seed=1,
+    animations=False,
+    fonts_awaited=True,
+)
+Prepare = Callable[[PlaywrightComputer], Awaitable[None]]
+
+
+def exact_screens(step: StepLine, recorded: bytes, replayed: bytes) -> list[Difference]:
+    if recorded == replayed:
+        return []
+    return [Difference(comparer="screen", field="screen", message="the pictures differ")]
+
+
+def exact_aria(step: StepLine, recorded: str, replayed: str) -> list[Difference]:
+    if recorded == replayed:
+        return []
+    return [Difference(comparer="aria", field="aria", recorded=recorded, replayed=replayed)]
+
+
+async def record_scenario(
+    browser: Browser, root: Path, name: str, actions: Sequence[Any], **options: Any
+) -> Recording:
+    """Perform the actions and record them as a person's would be."""
+    scenario = load_scenario(name, 3)
+    options.setdefault("settings", SETTINGS)
+    async with open_scenario(browser, scenario, **options) as stage:
+        computer = stage.computer
+        meta = Meta(
+            id=name.replace("/", "-"),
+            created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            agentserve_version=__version__,
+            source="person",
+            url=computer.url,
+            viewport=scenario.viewport,
+            scale=scenario.scale,
+            page=options["settings"],
+        )
+        writer = RecordingWriter(root, meta)
+        for index, action in enumerate(actions):
+            screenshot = writer.add_screenshot(await computer.screenshot())
+            aria, url = writer.add_aria(await computer.aria()), computer.url
+            found = [await computer.element_at(x, y) for x, y in points(action)]
+            target, to_target = (*found, None, None)[:2]
+            done = await computer.perform_recorded(action)
+            writer.append(
+                StepLine(
+                    index=index,
+                    url=url,
+                    screenshot=screenshot,
+                    aria=aria,
+                    performed=action,
+                    target=target,
+                    to_target=to_target,
+                    outcome=done.outcome,
+                )
+            )
+        writer.append(EndLine.model_validate(dict(RunSummary(end="closed", turns=len(actions)))))
+    return read_recording(writer.folder)
+
+
+async def replay_on(
+    browser: Browser,
+    recording: Recording,
+    name: str,
+    *,
+    pages: Path | None = None,
+    prepare: Prepare | None = None,
+    **options: Any,
+) -> ReplayReport:
+    """Replay on the scenario's pages. ``pages`` are files that lie over them, ``prepare`` acts on
+    the opened page before the replay."""
+    scenario: Scenario = load_scenario(name, 3)
+    if pages is not None:
+        scenario = dataclasses.replace(scenario, folders=(pages, *scenario.folders))
+    async with open_scenario(browser, scenario, settings=recording.meta.page) as stage:
+        if prepare is not None:
+            await prepare(stage.computer)
+        options = {"compare_screens": exact_screens, "compare_aria": exact_aria} | options
+        replayed = await replay_browser(stage.computer, recording, **options)
+    return replayed.report
+
+
+def changed_page(folder: Path, scenario: str, file: str, *changes: tuple[str, str]) -> Path:
+    """A folder with one page of a scenario in which texts were replaced."""
+    original = load_scenario(scenario).folders[0] / file
+    text = original.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(text, encoding="utf-8")
+    return folder
+
+
+def comparers(report: ReplayReport) -> list[list[str]]:
+    """What found a difference, by step."""
+    return [sorted({each.comparer for each in step.differences}) for step in report.steps]
+
+
+OK = Outcome(status="ok")
