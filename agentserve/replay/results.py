@@ -114,8 +114,8 @@ class Replayed:
     """PNGs of the replay by SHA-256; the recording's are read from it."""
     arias: Mapping[str, bytes] = field(default_factory=dict)
     """Aria snapshots of the replay, likewise."""
-    expectations: Expectations = Expectations()
-    """What it was compared by."""
+    expectations: Expectations | None = None
+    """What it was compared by, when not by the recording's own."""
 
 
 OnStep = Callable[[StepReport], None]

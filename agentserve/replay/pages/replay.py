@@ -9,6 +9,7 @@ from typing import Any
 from agentserve.core.actions.recorded import describe
 from agentserve.core.config import MIB
 from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import expectations_of
 from agentserve.replay.compare.screens import compare_screens
 from agentserve.replay.heatmap import LEGEND, TINTS
 from agentserve.replay.pages.page import Pictures, write_page
@@ -24,7 +25,7 @@ def write_replay_page(path: Path, results: Sequence[Replayed], *, title: str) ->
     """Write the page of a replay run, of any mode and any number of recordings.
 
     Blocking: screens that differ are compared again, to mark their pixels. Raises RecordingError
-    for a damaged screenshot and when the page cannot be written.
+    for a damaged entry of a recording and when the page cannot be written.
     """
     pictures = Pictures(MAX_PICTURE_BYTES)
     for wanted in (False, True):  # what differs first
@@ -73,10 +74,11 @@ def _marks_name(step: StepReport) -> str | None:
 def _marks(result: Replayed, step: StepReport) -> bytes | None:
     was, now = step.recorded.screenshot, step.replayed.screenshot
     assert was is not None and now is not None
+    rules = result.expectations or expectations_of(result.recording)
     comparison = compare_screens(
         _screenshot(result, was),
         _screenshot(result, now),
-        result.expectations.at(step.index).screens,
+        rules.at(step.index).screens,
         viewport=result.recording.meta.viewport,
     )
     return comparison.picture

@@ -21,7 +21,11 @@ from agentserve.replay import EndLine, Recording, Replayed, StepLine, read_recor
 from agentserve.replay.bundle.format import Meta
 from agentserve.replay.bundle.writer import RecordingWriter
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import Expectations, ScreenRule
+from agentserve.replay.compare.expectations import (
+    Expectations,
+    ScreenRule,
+    save_expectations,
+)
 from agentserve.replay.compare.screens import screen_differences
 from agentserve.replay.heatmap import TINTS
 from agentserve.replay.pages.replay import write_replay_page
@@ -247,14 +251,21 @@ async def test_the_marked_pixels_are_those_that_the_expectations_leave(
 ):
     result = live(tmp_path / "r", "moved", (draw(), draw(60)))
     ignore = ScreenRule(ignore=(PageBox(x=0, y=0, width=80, height=210),))
-    kept = replace(result, expectations=Expectations(screens=ignore))
     path = tmp_path / "page.html"
-    write_replay_page(path, [kept], title="t")
-    async with opened(chromium, path) as page:
-        source = await page.get_attribute("#over .marks", "src")
+
+    async def marks_of(result: Replayed) -> np.ndarray:
+        write_replay_page(path, [result], title="t")
+        async with opened(chromium, path) as page:
+            source = await page.get_attribute("#over .marks", "src")
         marks = Image.open(io.BytesIO(base64.b64decode(source.split(",")[1]))).convert("RGBA")
-        seen = np.asarray(marks)[..., 3] > 0
-        assert not seen[:, :80].any() and seen[110, 80:110].all()
+        return np.asarray(marks)[..., 3] > 0
+
+    assert (await marks_of(result))[110, 25]
+    expectations = Expectations(screens=ignore)
+    asked = await marks_of(replace(result, expectations=expectations))
+    assert not asked[:, :80].any() and asked[110, 80:110].all()
+    save_expectations(result.recording.path, expectations)
+    assert (await marks_of(result) == asked).all(), "the recording's own, unless others were asked"
 
 
 async def test_recordings_are_filtered_by_kind_and_searched(
@@ -497,7 +508,7 @@ async def test_the_page_fits_narrow_and_dark_screens(
 async def test_a_damaged_screenshot_is_an_error(results: list[Replayed], tmp_path: Path):
     recording = results[1].recording
     name = recording.steps[0].screenshot
-    (recording.folder / "screenshots" / f"{name}.png").write_bytes(b"x")
+    (recording.path / "screenshots" / f"{name}.png").write_bytes(b"x")
     with pytest.raises(RecordingError, match=name):
         write_replay_page(tmp_path / "page.html", [replace(results[1], pictures={})], title="t")
     assert not (tmp_path / "page.html").exists()
