@@ -87,7 +87,7 @@ async def open_computer(
         )
         if network is not None:
             # before the tabs' own routes, which are asked first: what they refuse stays refused
-            await network.attach(context)
+            await network.attach(context, url)
         tabs = Tabs(context, policy, closed=closed)
         settler = Settler(context, settle_timeout_s)
         await hide_caret(context)
@@ -223,7 +223,12 @@ class PlaywrightComputer:
         outcome = await self._perform(aim.action, lambda: act_recorded(self._actor, aim, target))
         if isinstance(action, Resize) and outcome.status == "ok":
             self._viewport, self._image_size = action.size, None
-        return Performed(action=aim.action, outcome=outcome, found_by=aim.found and aim.found.chain)
+        return Performed(
+            action=aim.action,
+            outcome=outcome,
+            found_by=aim.found and aim.found.chain,
+            found_text=aim.found.text if aim.found else "",
+        )
 
     async def aria(self) -> str:
         page = self._tabs.front
