@@ -147,7 +147,7 @@ async def test_a_name_without_a_role_finds_what_people_call_so(
         (Selector(engine="css", value="button", nth=2), 70),
         (Selector(engine="aria", value="dro", role="button", exact=False), 40),
         (Selector(engine="text", value="line OF", exact=False), 160),
-        (Selector(engine="aria", value="", role="checkbox"), 40),
+        (Selector(engine="aria", value="", role="checkbox"), 43),
         (Selector(engine="aria", value="Twin", role="button", nth=2), None),
         (Selector(engine="aria", value="dro", role="button"), None),
     ],
