@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser
 
@@ -17,6 +18,7 @@ from agentserve.browser.scenarios import Scenario, open_scenario
 from agentserve.browser.tasks import Check
 from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
+from agentserve.core.elements import PageBox
 from agentserve.core.errors import UnknownProgram
 from agentserve.core.runs import RunObserver, RunSummary
 from agentserve.core.screens import Size
@@ -64,6 +66,16 @@ class Agent:
 
 
 @dataclass(frozen=True)
+class Redacted:
+    """What neither the model nor the recording gets, and what the recording alone does not."""
+
+    masks: tuple[PageBox, ...] = ()
+    """Regions of every screenshot, in CSS px."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values by names; they are kept out of the recording."""
+
+
+@dataclass(frozen=True)
 class Finished:
     """A run that came to its end, and where it was recorded."""
 
@@ -87,12 +99,16 @@ class OpenedPage:
 
 @asynccontextmanager
 async def open_target(
-    browser: Browser, target: PageTarget | Scenario, config: RunConfig, seed: int | None
+    browser: Browser,
+    target: PageTarget | Scenario,
+    settle_timeout_s: float,
+    seed: int | None,
+    **options: Any,
 ) -> AsyncIterator[OpenedPage]:
-    """Raises InvalidRequest and BrowserFailed."""
+    """``options`` are further ones of open_computer. Raises InvalidRequest and BrowserFailed."""
+    options["settle_timeout_s"] = settle_timeout_s
     if isinstance(target, Scenario):
-        settle = config.settle_timeout_s
-        async with open_scenario(browser, target, settle_timeout_s=settle) as stage:
+        async with open_scenario(browser, target, **options) as stage:
             yield OpenedPage(
                 computer=stage.computer,
                 task=stage.goal,
@@ -110,7 +126,7 @@ async def open_target(
         viewport=target.viewport,
         scale=target.scale,
         allow=target.allow,
-        settle_timeout_s=config.settle_timeout_s,
+        **options,
     ) as computer:
         await computer.load()
         yield OpenedPage(
@@ -135,6 +151,7 @@ async def run_agent(
     *,
     seed: int | None = None,
     observers: Sequence[RunObserver] = (),
+    redacted: Redacted | None = None,
 ) -> Finished:
     """Run one task and record it under ``recordings``.
 
@@ -142,7 +159,9 @@ async def run_agent(
     summary.
     """
     program_sha = await _program_sha256(client, agent)
-    async with open_target(browser, target, config, seed) as opened:
+    redacted = redacted or Redacted()
+    settle = config.settle_timeout_s
+    async with open_target(browser, target, settle, seed, masks=redacted.masks) as opened:
         session = await client.create_session(
             SessionCreate(
                 program=agent.name,
@@ -161,6 +180,8 @@ async def run_agent(
             scenario=opened.reference,
             program_sha256=program_sha,
             worker=await _worker_report(client),
+            masks=redacted.masks,
+            secrets=redacted.secrets,
         )
         summary = await run_task(
             client,

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import io
-import math
-from collections.abc import Sequence
 
-from PIL import Image, ImageDraw
+from PIL import Image
 from playwright.async_api import Page
 
 from agentserve.browser.settle import QUIET_S
-from agentserve.core.elements import PageBox
 from agentserve.core.screens import Size
 
 SCREENSHOT_TIMEOUT_S = 30.0
-MASK_COLOUR = (255, 0, 255)
-"""As no page is likely to have: who looks at a screenshot sees that something was hidden."""
 
 _HAS_CANVAS = """() => [...document.querySelectorAll('canvas, video')].some(element => {
   const box = element.getBoundingClientRect();
@@ -58,23 +53,6 @@ def resize_png(png: bytes, size: Size) -> bytes:
             return png
         resized = image.convert("RGB").resize((size.width, size.height), Image.Resampling.LANCZOS)
     return _png(resized)
-
-
-def paint_masks(png: bytes, masks: Sequence[PageBox], scale: float) -> bytes:
-    """The picture with boxes in CSS px painted over; ``scale`` is device px per CSS px. The very
-    same bytes when there are none."""
-    if not masks:
-        return png
-    with Image.open(io.BytesIO(png)) as image:
-        painted = image.convert("RGB")
-    draw = ImageDraw.Draw(painted)
-    for box in masks:
-        left, top = math.floor(box.x * scale), math.floor(box.y * scale)
-        right = math.ceil((box.x + box.width) * scale)
-        bottom = math.ceil((box.y + box.height) * scale)
-        if right > left and bottom > top:
-            draw.rectangle((left, top, right - 1, bottom - 1), fill=MASK_COLOUR)
-    return _png(painted)
 
 
 def _png(image: Image.Image) -> bytes:

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as PlaywrightError
 
 from agentserve.browser.acting import NAVIGATION_TIMEOUT_S, Actor
-from agentserve.browser.capture import capture_still, paint_masks, resize_png
+from agentserve.browser.capture import capture_still, resize_png
 from agentserve.browser.determinism import hide_caret, make_same
 from agentserve.browser.elements import element_at
 from agentserve.browser.network import Network
@@ -43,6 +43,7 @@ from agentserve.core.pages import PageSettings
 from agentserve.core.runs import NetworkNote, Performed
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome
+from agentserve.vision.masks import masked
 
 ACTION_TIMEOUT_S = 10.0
 ARIA_TIMEOUT_S = 10.0
@@ -201,8 +202,10 @@ class PlaywrightComputer:
         return await asyncio.to_thread(self._finished, png)
 
     def _finished(self, png: bytes) -> bytes:
-        png = paint_masks(png, self._masks, self._scale)
-        return png if self._image_size is None else resize_png(png, self._image_size)
+        if self._image_size is not None:
+            png = resize_png(png, self._image_size)
+        # last, so that a recording's own masks find nothing left to paint
+        return masked(png, self._masks, self._viewport)
 
     async def perform(self, action: Action) -> Outcome:
         """See core.runs.Computer. The message tells what the page did of its own accord (dialogs,

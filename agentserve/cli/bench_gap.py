@@ -10,12 +10,12 @@ import typer
 from agentserve.cli.bench_run import (
     JsonOption,
     ModelOption,
-    Stage,
     UrlOption,
     bench_worker,
     origin,
 )
 from agentserve.cli.console import err, out, run_until_signal
+from agentserve.cli.stage import Stage
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from agentserve.cli.bench_routers import (
     targets_of,
     written,
 )
-from agentserve.cli.bench_run import JsonOption, Stage, origin
+from agentserve.cli.bench_run import JsonOption, origin
 from agentserve.cli.console import err, out
+from agentserve.cli.stage import Stage
 
 if TYPE_CHECKING:
     from agentserve.bench.router.probes import ProbeFigures, ProbesReport

@@ -14,7 +14,6 @@ from agentserve.cli.bench_run import (
     FoldersArgument,
     JsonOption,
     ModelOption,
-    Stage,
     TurnsOption,
     UrlOption,
     bench_worker,
@@ -23,6 +22,7 @@ from agentserve.cli.bench_run import (
 )
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.cli.screens import DEFAULT, Cell, Context
+from agentserve.cli.stage import Stage
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 

@@ -16,6 +16,8 @@ from agentserve.core.errors import AgentServeError
 
 T = TypeVar("T")
 
+MAX_SHOWN = 200
+"""Characters of a text that is not ours."""
 PIPE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe, which tell no width."""
 
@@ -36,6 +38,12 @@ def command_name() -> str:
     if called.endswith(".py"):
         return f"{sys.executable} -m agentserve.cli"
     return os.path.relpath(called) if os.sep in called else called
+
+
+def plain(text: str) -> str:
+    """Text from a file or a page on one line, cut, with nothing in it that steers a terminal."""
+    cut = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return "".join(character if character.isprintable() else "·" for character in cut)
 
 
 def report_error(error: AgentServeError) -> None:

@@ -16,6 +16,7 @@ import typer
 
 from agentserve import __version__
 from agentserve.cli.console import err, out, run_until_signal
+from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.screens import (
     DEFAULT,
     Cell,
@@ -33,6 +34,7 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.sessions import ScreenPolicy
 
 if TYPE_CHECKING:
+    from agentserve.agents.run import Redacted
     from agentserve.browser.scenarios import Scenario
     from agentserve.cli.demo_view import DemoView
 
@@ -58,6 +60,7 @@ class DemoOptions:
     keep_alive: bool
     as_json: bool
     screens: ScreenPolicy
+    redacted: Redacted
 
 
 def demo(
@@ -83,6 +86,8 @@ def demo(
     keep_alive: Annotated[
         bool, typer.Option("--keep-alive", help="Leave router and workers running until Ctrl-C.")
     ] = False,
+    mask: Mask = None,
+    secret: Secret = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     policy: Policy = DEFAULT.policy,
     cell: Cell = None,
@@ -111,6 +116,7 @@ def demo(
         keep_alive=keep_alive,
         as_json=as_json,
         screens=screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction),
+        redacted=redacted(mask, secret),
     )
     failed = run_until_signal(_demo(options))
     if failed:
@@ -199,6 +205,7 @@ async def _one(
         options.recordings,
         seed=SEED,
         observers=[view.observer(scenario.name)],
+        redacted=options.redacted,
     )
     return finished.recording
 

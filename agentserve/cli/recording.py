@@ -5,9 +5,15 @@ from __future__ import annotations
 
 import typer
 
-from agentserve.cli import recording_verify
+from agentserve.cli import (
+    recording_exchange,
+    recording_pack,
+    recording_schema,
+    recording_show,
+    recording_verify,
+)
 
-app = typer.Typer(help="Check and convert recordings.", no_args_is_help=True)
+app = typer.Typer(help="Check, show and convert recordings.", no_args_is_help=True)
 
 
 @app.callback()
@@ -16,3 +22,9 @@ def _group() -> None:
 
 
 app.command("verify")(recording_verify.verify)
+app.command("show")(recording_show.show)
+app.command("pack")(recording_pack.pack)
+app.command("unpack")(recording_pack.unpack)
+app.command("schema")(recording_schema.schema)
+app.command("import")(recording_exchange.import_recording)
+app.command("export")(recording_exchange.export_recording)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, err, out, run_until_signal
+from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.screens import (
     DEFAULT,
     Cell,
@@ -26,7 +27,7 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import MAX_SIDE, Size
 
 if TYPE_CHECKING:
-    from agentserve.agents.run import Agent, Finished, PageTarget
+    from agentserve.agents.run import Agent, Finished, PageTarget, Redacted
     from agentserve.browser.scenarios import Scenario
     from agentserve.core.runs import RunSummary
 
@@ -77,6 +78,8 @@ def run(
     recordings: Annotated[
         Path, typer.Option(help="Folder that the recording is written to.")
     ] = Path("recordings"),
+    mask: Mask = None,
+    secret: Secret = None,
     patches: Annotated[
         bool, typer.Option("--patches", help="Send only what has changed of a screenshot.")
     ] = False,
@@ -95,7 +98,17 @@ def run(
     turns = max_turns or getattr(target, "max_turns", _DEFAULT.max_turns)
     config = RunConfig(max_turns=turns, headed=headed)
     finished = run_until_signal(
-        _run(agent, target, config, recordings, seed if scenario else None, router, local, patches)
+        _run(
+            agent,
+            target,
+            config,
+            recordings,
+            seed if scenario else None,
+            router,
+            local,
+            patches,
+            redacted(mask, secret),
+        )
     )
     _tell(finished, router, as_json)
     if finished.summary.end == "error":
@@ -159,6 +172,7 @@ async def _run(
     router: str | None,
     local: bool,
     patches: bool,
+    redacted: Redacted,
 ) -> Finished:
     from agentserve.agents.run import run_agent
     from agentserve.browser.launch import launch_browser
@@ -188,6 +202,7 @@ async def _run(
                 recordings,
                 seed=seed,
                 observers=[Narrator(err.print)],
+                redacted=redacted,
             )
 
 

@@ -68,6 +68,11 @@ def api_key() -> str | None:
     return os.environ.get("AGENTSERVE_KEY") or None
 
 
+def secret_value(name: str) -> str | None:
+    """Of a secret that a user names: the environment variable of that name."""
+    return os.environ.get(name)
+
+
 def chromium_path() -> Path | None:
     """The Chromium to run: AGENTSERVE_CHROMIUM, else CHROMIUM; None to look for one."""
     path = os.environ.get("AGENTSERVE_CHROMIUM") or os.environ.get("CHROMIUM")

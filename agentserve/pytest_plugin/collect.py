@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from agentserve.core.errors import AgentServeError
 from agentserve.pytest_plugin import MODES, service_of
 from agentserve.pytest_plugin.keys import REPLAYED
-from agentserve.regression.replaying import ReplayOptions, default_mode
-from agentserve.replay import Recording, Replayed, ReplayReport, read_recording
-from agentserve.replay.summary import plain_summary
+from agentserve.regression.options import ReplayOptions, default_mode
+from agentserve.replay import (
+    Recording,
+    Replayed,
+    ReplayReport,
+    read_recording,
+    replay_summary,
+)
 
 
 class ReplayDiffers(Exception):
     """Something of a replay is not as it was recorded."""
 
     def __init__(self, report: ReplayReport) -> None:
-        super().__init__(plain_summary(report))
+        super().__init__(_plain(report))
         self.report = report
 
 
@@ -54,9 +61,9 @@ class ReplayItem(pytest.Item):
         self.stash[REPLAYED] = replayed
         self._tell(replayed)
         if config.getoption("agentserve_update") and _can_be_accepted(replayed):
-            from agentserve.regression.accepting import accept_all
+            from agentserve.regression.accepting import accept_replayed
 
-            accept_all(replayed)
+            accept_replayed(replayed)
             return
         if not replayed.report.same:
             raise ReplayDiffers(replayed.report)
@@ -89,6 +96,13 @@ class ReplayItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, f"{self.recording_name}::{self._mode}"
+
+
+def _plain(report: ReplayReport) -> str:
+    console = Console(width=120, color_system=None, force_terminal=False, file=io.StringIO())
+    with console.capture() as capture:
+        console.print(replay_summary(report))
+    return capture.get()
 
 
 def _items(parent: pytest.Collector, path: Path) -> Iterator[pytest.Item]:

@@ -14,8 +14,9 @@ from agentserve.core.config import api_key
 from agentserve.core.errors import NoWorker
 from agentserve.core.sessions import Session, SessionCreate, TurnResult
 from agentserve.core.workers import WorkerState
+from agentserve.regression.options import ReplayOptions
 from agentserve.regression.parts import Parts
-from agentserve.regression.replaying import ReplayOptions, replay_one
+from agentserve.regression.replaying import replay_one
 from agentserve.replay import Recording, Replayed
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class Service:
                 yield client
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """In the loop. An interruption cancels it, and waits until it has put its house in order."""
+        """In the loop. An interruption cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

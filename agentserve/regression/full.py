@@ -3,55 +3,132 @@ are compared."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.async_api import Browser
 
-from agentserve.agents.run import Agent, PageTarget, run_agent
-from agentserve.browser.scenarios import Scenario, load_scenario
+from agentserve.agents.run import Agent, run_agent
 from agentserve.client import RouterClient
+from agentserve.core.actions.recorded import describe
 from agentserve.core.config import RunConfig
-from agentserve.core.errors import RecordingError
+from agentserve.core.errors import AgentServeError, RecordingError
 from agentserve.core.sessions import ScreenPolicy
-from agentserve.replay import Recording, read_recording
-from agentserve.replay.bundle.format import Meta
+from agentserve.regression.targets import live_target
+from agentserve.replay import Recording, Replayed, read_recording
+from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import Expectations
+from agentserve.replay.compare.outcome import outcome_differences
+from agentserve.replay.compare.turns import action_differences
+from agentserve.replay.modes.reporting import failure_of, report_of
+from agentserve.replay.results import Side, StepReport
 
 SLACK_TURNS = 5
 """An agent that takes so many turns more than it took then has lost its way."""
 
 
-def live_target(meta: Meta) -> PageTarget | Scenario:
-    """The page that a recording was made on. Raises InvalidRequest for a scenario that is not known
-    here, RecordingError when the recording does not say what page it was."""
-    if meta.scenario is not None:
-        return load_scenario(meta.scenario.name, meta.scenario.seed or 0)
-    if not meta.url:
-        raise RecordingError(
-            f"{meta.id}: the recording does not say which page it was made on",
-            hint="import it again with --url",
-        )
-    return PageTarget(url=meta.url, task=meta.task, viewport=meta.viewport, scale=meta.scale)
+async def replay_full(
+    client: RouterClient,
+    browser: Browser,
+    recording: Recording,
+    rules: Expectations,
+    folder: Path,
+) -> Replayed:
+    """Compare the recorded run with another one of the same task, by the same program with the same
+    settings, which is recorded below ``folder``. Raises RecordingError for a recording that no
+    agent of ours made, or that is damaged."""
+    begun = time.perf_counter()
+    try:
+        again = await _run_again(client, browser, recording, folder)
+    except RecordingError:
+        raise
+    except AgentServeError as error:  # no page, no session: that is a result
+        return Replayed(report_of(recording, "full", [], error=failure_of(error, None)), recording)
+    steps = [
+        _compared(was, now, rules) for was, now in zip(recording.steps, again.steps, strict=False)
+    ]
+    report = report_of(
+        recording,
+        "full",
+        steps,
+        differences=[
+            *_path(recording.steps, again.steps),
+            *outcome_differences(recording.end, again.end, rules.outcome),
+        ],
+        notes=[f"the task was done anew in {len(again.steps)} turns"],
+        seconds=time.perf_counter() - begun,
+    )
+    pictures = {s.screenshot: again.screenshot(s.screenshot) for s in again.steps if s.screenshot}
+    return Replayed(report, recording, pictures)
 
 
-async def run_again(
+async def _run_again(
     client: RouterClient, browser: Browser, recording: Recording, folder: Path
 ) -> Recording:
-    """The same task by the same program with the same settings, recorded below ``folder``.
-
-    Raises what opening the page and creating the session raise; RecordingError for a recording that
-    no agent of ours made.
-    """
     run, meta = recording.agent(), recording.meta
-    screens = ScreenPolicy.model_validate(
-        run.session.model_dump(include=set(ScreenPolicy.model_fields))
-    )
+    fields = run.session.model_dump(include=set(ScreenPolicy.model_fields))
     finished = await run_agent(
         client,
         browser,
-        Agent(program=run.session.program, screens=screens, model=run.session.model),
+        Agent(run.session.program, ScreenPolicy.model_validate(fields), run.session.model),
         live_target(meta),
         RunConfig(max_turns=len(run.turns) + SLACK_TURNS),
         folder,
         seed=meta.scenario.seed if meta.scenario else None,
     )
     return read_recording(finished.recording)
+
+
+def _compared(was: StepLine, now: StepLine, rules: Expectations) -> StepReport:
+    own = rules.at(was.index)
+    differences = action_differences(
+        was.performed,
+        now.performed,
+        own.actions,
+        target=was.target,
+        to_target=was.to_target,
+        accepted=own.accepted_actions,
+    )
+    return StepReport(
+        index=was.index,
+        recorded=_side(was),
+        replayed=_side(now),
+        same=not differences,
+        differences=differences,
+    )
+
+
+def _side(step: StepLine) -> Side:
+    result = step.result
+    return Side(
+        screenshot=step.screenshot,
+        action=step.performed,
+        target=step.target,
+        invalid=result and result.invalid,
+        text=result.text if result else "",
+        variables=result.variables if result else {},
+        usage=result and result.usage,
+        token_map=result and result.token_map,
+        rebuilt=result.rebuilt if result else False,
+        ms=step.step_ms,
+    )
+
+
+def _path(was: Sequence[StepLine], now: Sequence[StepLine]) -> list[Difference]:
+    """A path that is longer or shorter than the recorded one."""
+    if len(was) == len(now):
+        return []
+    longer = now[len(was) :] or was[len(now) :]
+    told = "; ".join(describe(step.performed) for step in longer if step.performed)
+    word = "more" if len(now) > len(was) else "fewer"
+    return [
+        Difference(
+            comparer="outcome",
+            field="path.steps",
+            recorded=len(was),
+            replayed=len(now),
+            message=f"{abs(len(was) - len(now))} steps {word}: {told[:500]}",
+        )
+    ]

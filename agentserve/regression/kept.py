@@ -12,6 +12,7 @@ from agentserve.replay.bundle.files import write_whole
 _REPORT = "report.json"
 _RECORDING = "recording"
 _PICTURES = "pictures"
+_ARIAS = "arias"
 
 
 def keep(replayed: Replayed, root: Path) -> None:
@@ -21,9 +22,10 @@ def keep(replayed: Replayed, root: Path) -> None:
     told = f"{report.mode} {replayed.recording.path.resolve()}"
     folder = root / hashlib.sha256(told.encode()).hexdigest()[:24]
     try:
-        (folder / _PICTURES).mkdir(parents=True, exist_ok=True)
-        for name, png in replayed.pictures.items():
-            write_whole(folder / _PICTURES / name, png)
+        for kind, files in ((_PICTURES, replayed.pictures), (_ARIAS, replayed.arias)):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+            for name, data in files.items():
+                write_whole(folder / kind / name, data)
         write_whole(folder / _RECORDING, str(replayed.recording.path.resolve()).encode())
         write_whole(folder / _REPORT, report.model_dump_json().encode())
     except OSError as error:
@@ -39,8 +41,10 @@ def read_kept(root: Path) -> list[Replayed]:
     for path in root.glob(f"*/{_REPORT}"):
         folder = path.parent
         recording = read_recording(Path((folder / _RECORDING).read_text()))
-        pictures = {file.name: file.read_bytes() for file in (folder / _PICTURES).iterdir()}
-        kept.append(
-            Replayed(ReplayReport.model_validate_json(path.read_bytes()), recording, pictures)
+        pictures, arias = (
+            {file.name: file.read_bytes() for file in (folder / kind).iterdir()}
+            for kind in (_PICTURES, _ARIAS)
         )
+        report = ReplayReport.model_validate_json(path.read_bytes())
+        kept.append(Replayed(report, recording, pictures, arias))
     return sorted(kept, key=lambda one: (one.report.name, one.report.mode))

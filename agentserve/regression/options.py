@@ -19,8 +19,13 @@ class ReplayOptions:
     mode: Mode
     tolerance_px: float | None = None
     """By how much points may differ; None: as the recording's expectations say."""
+    network: Literal["live", "recorded"] = "live"
+    """``recorded``: pages are answered from the recording. ``live``: where it holds what pages
+    fetched, what they fetch now is compared with it."""
     on_miss: OnMiss = "fail"
     """Of recorded network answers: what a request gets that was not recorded."""
+    go_by_unsupported: bool = False
+    """Whether to leave out steps that have no equal here."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """By the names that stand in the recording for them."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import secrets as tokens
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentserve import __version__
+from agentserve.core.elements import PageBox
 from agentserve.core.errors import RecordingError
 from agentserve.core.pruning import Compression
 from agentserve.core.runs import RunSummary, Step
@@ -16,6 +18,8 @@ from agentserve.core.workers import WorkerReport
 from agentserve.replay.bundle.format import EndLine, Meta, ScenarioRef, StepLine
 from agentserve.replay.bundle.writer import RecordingWriter
 from agentserve.replay.heatmap import draw_heatmap
+from agentserve.replay.redaction.redaction import Redaction
+from agentserve.replay.redaction.secrets import Secrets
 
 
 class Recorder:
@@ -33,9 +37,13 @@ class Recorder:
         scenario: ScenarioRef | None = None,
         program_sha256: str | None = None,
         worker: WorkerReport | None = None,
+        masks: Sequence[PageBox] = (),
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
+        """``masks`` are in CSS px of the viewport, ``secrets`` values by their names: neither
+        reaches the disk. Raises InvalidRequest for secrets that no text can be searched for."""
         now = datetime.now(UTC)
-        self.id = id or f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        self.id = id or f"{now:%Y%m%d-%H%M%S}-{tokens.token_hex(3)}"
         self.folder = root / self.id
         self._root = root
         self._facts = {
@@ -46,6 +54,7 @@ class Recorder:
             "program_sha256": program_sha256,
             "worker": worker,
         }
+        self._redaction = Redaction(tuple(masks), Secrets(secrets or {}))
         self._writer: RecordingWriter | None = None
         self._screenshot: tuple[int, str] | None = None
         self._image: bytes | None = None
@@ -64,10 +73,12 @@ class Recorder:
             space=session.space,
         )
         self._thins = session.compression != Compression()
-        self._writer = await asyncio.to_thread(RecordingWriter, self._root, meta)
+        self._writer = await asyncio.to_thread(RecordingWriter, self._root, meta, self._redaction)
 
     async def screenshot(self, index: int, image: bytes) -> None:
-        sha = await asyncio.to_thread(self._started().add_screenshot, image)
+        writer = self._started()
+        image = await asyncio.to_thread(writer.masked, image)
+        sha = await asyncio.to_thread(writer.add_screenshot, image)
         self._screenshot, self._image = (index, sha), image
 
     async def step(self, step: Step) -> None:

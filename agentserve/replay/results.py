@@ -25,9 +25,13 @@ class Side(Wire):
     """One side of a compared step."""
 
     screenshot: Sha256 | None = None
+    aria: Sha256 | None = None
+    """Of the page's aria snapshot, where one was taken."""
     action: RecordedAction | None = None
     """In CSS px."""
     target: ElementTarget | None = None
+    to_target: ElementTarget | None = None
+    """Of a drag."""
     invalid: InvalidAction | None = None
     text: str = ""
     variables: dict[str, str] = Field(default_factory=dict)
@@ -107,6 +111,8 @@ class Replayed:
     recording: Recording
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     """PNGs of the replay by SHA-256; the recording's are read from it."""
+    arias: Mapping[str, bytes] = field(default_factory=dict)
+    """Aria snapshots of the replay, likewise."""
 
 
 OnStep = Callable[[StepReport], None]

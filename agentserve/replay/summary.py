@@ -1,104 +1,122 @@
-"""A replay's report for the terminal. Nothing is told by colour alone."""
+"""What replays found, for the terminal: a tree of differences. Nothing is told by colour alone."""
 
 from __future__ import annotations
 
-import json
-import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
 
-from pydantic import JsonValue
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
-from agentserve.core.actions.recorded import describe
-from agentserve.replay.results import ReplayReport, Side, StepReport
+from agentserve.core.sessions import Usage
+from agentserve.replay.compare.accepting import acceptable
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.results import ReplayReport, StepReport
+from agentserve.replay.telling import (
+    box_text,
+    counts_by_comparer,
+    counts_text,
+    decided,
+    plain,
+    value_text,
+    values_told,
+)
 
-_MAX_SHOWN = 200
-_UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _USAGE = (("prompt", "prompt_tokens"), ("cached", "cached_tokens"), ("visual", "visual_tokens"))
 
 
-def replay_summary(report: ReplayReport) -> RenderableType:
-    """A title, a table of the steps with what differs in each, and the verdict."""
-    title = Text.assemble(
-        ("replay of ", "bold"), (_plain(report.recording), "bold"), f"  {_plain(report.program)}: "
-    )
-    title.append(_plain(report.task), style="italic")
-    parts: list[RenderableType] = [title]
-    if report.steps:
-        parts.append(_steps_table(report))
-    parts += [Text(f"note: {_plain(note)}", style="yellow") for note in report.notes]
-    if report.error is not None:
-        parts.append(_failure_text(report))
-    parts.append(_verdict(report))
-    return Group(*parts)
-
-
-def _steps_table(report: ReplayReport) -> Table:
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("step", justify="right")
-    table.add_column("")
-    table.add_column("recorded", overflow="fold")
-    table.add_column("what differs now", overflow="fold")
-    for header, _ in _USAGE:
-        table.add_column(header, justify="right", overflow="fold")
+def replay_summary(report: ReplayReport, *, page: Path | None = None) -> RenderableType:
+    """One replay in full: every step, what differs in it, and what to do next. ``page`` is where
+    its HTML page lies."""
+    tree = Tree(_title(report), guide_style="dim")
     for step in report.steps:
-        mark = Text("✓", style="green") if step.same else Text("✗", style="bold red")
-        table.add_row(
-            str(step.index),
-            mark,
-            Text(_decided(step.recorded)),
-            _differences(step),
-            *(_both(step.recorded.usage, step.replayed.usage, name) for _, name in _USAGE),
-        )
-    totals = report.totals
-    table.add_section()
-    table.add_row(
-        "",
-        "",
-        "all steps",
-        "",
-        *(_both(totals.recorded_usage, totals.replayed_usage, name) for _, name in _USAGE),
-    )
-    return table
+        _add_step(tree, step)
+    _add_rest(tree, report)
+    return Group(tree, _verdict(report), *_next([report], page))
 
 
-def _decided(side: Side) -> str:
-    if side.action is not None:
-        return _plain(describe(side.action))
-    if side.invalid is not None:
-        return f"invalid: {_plain(side.invalid.text)}"
-    return _plain(", ".join(f"{name}: {value}" for name, value in side.variables.items()))
+def replays_summary(reports: Sequence[ReplayReport], *, page: Path | None = None) -> RenderableType:
+    """Many replays: a line for each that found nothing, a tree for the others, and the counts."""
+    tree = Tree(Text(_count(len(reports), "replay"), style="bold"), guide_style="dim")
+    for report in reports:
+        branch = tree.add(Text.assemble(_mark(report.same), " ", _title(report)))
+        if not report.same:
+            for step in report.steps:
+                if not step.same:
+                    _add_step(branch, step)
+            _add_rest(branch, report)
+            branch.add(_verdict(report))
+    return Group(tree, _all_told(reports), *_next(reports, page))
 
 
-def _differences(step: StepReport) -> Text:
-    text = Text()
-    for difference in step.differences:
-        text.append("\n" if text else "")
-        text.append(f"{_plain(difference.field)}: ", style="bold")
-        text.append(_value(difference.recorded), style="green")
-        text.append(" → ")
-        text.append(_value(difference.replayed), style="red")
-    return text
+def _title(report: ReplayReport) -> Text:
+    title = Text.assemble((plain(report.name), "bold"), f"  {report.mode}")
+    if report.program:
+        title.append(f", {plain(report.program)}")
+    if report.task:
+        title.append(": ").append(plain(report.task), style="italic")
+    return title
 
 
-def _value(value: JsonValue) -> str:
-    if value is None:
-        return "none"
-    return _plain(value if isinstance(value, str) else json.dumps(value))
+def _mark(same: bool) -> Text:
+    return Text("✓", style="green") if same else Text("✗", style="bold red")
 
 
-def _both(recorded: object, replayed: object, name: str) -> str:
+def _add_step(tree: Tree, step: StepReport) -> None:
+    line = Text.assemble(_mark(step.same), f" step {step.index}  ", decided(step.recorded))
+    if costs := _costs(step.recorded.usage, step.replayed.usage):
+        line.append(f"  {costs}", style="dim")
+    _add_differences(tree.add(line), step.differences)
+
+
+def _add_rest(tree: Tree, report: ReplayReport) -> None:
+    _add_differences(tree, report.differences)
+    for note in report.notes:
+        tree.add(Text(f"note: {plain(note)}", style="yellow"))
+    if report.error is not None:
+        tree.add(_failure_text(report))
+
+
+def _add_differences(tree: Tree, differences: Sequence[Difference]) -> None:
+    for difference in differences:
+        _add_differences(tree.add(_difference(difference)), difference.parts)
+
+
+def _difference(difference: Difference) -> Text:
+    text = Text(plain(difference.field), style="bold")
+    if box := box_text(difference):
+        text.append(f" {box}", style="not bold")
+    told = difference.message
+    if values_told(difference):
+        text.append(": ", style="not bold")
+        text.append(value_text(difference.recorded), style="not bold green")
+        text.append(" → ", style="not bold")
+        text.append(value_text(difference.replayed), style="not bold red")
+        told = f" ({told})" if told else ""
+    elif told:
+        told = f": {told}"
+    return text.append(plain(told), style="not bold")
+
+
+def _costs(recorded: Usage | None, replayed: Usage | None) -> str:
+    if recorded is None and replayed is None:
+        return ""
+    return ", ".join(f"{label} {_both(recorded, replayed, name)}" for label, name in _USAGE)
+
+
+def _both(recorded: Usage | None, replayed: Usage | None, name: str) -> str:
     was, now = (getattr(usage, name) if usage else "–" for usage in (recorded, replayed))
     return str(was) if was == now else f"{was} → {now}"
 
 
 def _failure_text(report: ReplayReport) -> Text:
     error = report.error
-    where = "no session" if error.index is None else f"step {error.index}"
-    text = Text(f"error, {where}: {_plain(error.message)} ({error.code})", style="bold red")
+    assert error is not None
+    where = "before the first step" if error.index is None else f"step {error.index}"
+    text = Text(f"error, {where}: {plain(error.message)} ({plain(error.code)})", style="bold red")
     if error.hint:
-        text.append(f"\n  {_plain(error.hint)}", style="not bold default")
+        text.append(f"\n  {plain(error.hint)}", style="not bold default")
     return text
 
 
@@ -109,14 +127,37 @@ def _verdict(report: ReplayReport) -> Text:
     )
     if left := totals.recorded_steps - totals.replayed_steps:
         counts += f", {left} not replayed"
+    if found := counts_text(counts_by_comparer([report])):
+        counts += f": {found}"
     if told := ", ".join(f"{name} {value}" for name, value in report.settings.items()):
-        counts += f" ({_plain(told)})"
-    if report.same:
-        return Text(f"✓ {counts}", style="green")
-    return Text(f"✗ {counts}", style="bold red")
+        counts += f" ({plain(told)})"
+    if any(step.recorded.usage or step.replayed.usage for step in report.steps):
+        counts += f"  {_costs(totals.recorded_usage, totals.replayed_usage)}"
+    return Text.assemble(_mark(report.same), " ", (counts, "green" if report.same else "bold red"))
 
 
-def _plain(text: str) -> str:
-    """The text on one line without anything that could steer a terminal."""
-    shown = text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
-    return "".join("·" if unicodedata.category(c) in _UNSHOWN else c for c in shown)
+def _all_told(reports: Sequence[ReplayReport]) -> Text:
+    same = sum(report.same for report in reports)
+    errors = sum(report.error is not None for report in reports)
+    counts = f"{same} of {_count(len(reports), 'replay')} the same"
+    if different := len(reports) - same - errors:
+        counts += f", {different} different"
+    if errors:
+        counts += f", {_count(errors, 'error')}"
+    if found := counts_text(counts_by_comparer(reports)):
+        counts += f": {found}"
+    good = same == len(reports)
+    return Text.assemble(_mark(good), " ", (counts, "green" if good else "bold red"))
+
+
+def _next(reports: Sequence[ReplayReport], page: Path | None) -> list[Text]:
+    steps = []
+    if page is not None:
+        steps.append(Text(f"see them side by side: {page}", overflow="fold"))
+    if any(acceptable(report) for report in reports):
+        steps.append(Text("what is as it should be now: the same command with --update"))
+    return steps
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

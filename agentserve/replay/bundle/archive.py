@@ -44,6 +44,7 @@ _HEADER_BYTES = 30
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _DRIVE = re.compile(r"[A-Za-z]:")
+_WHAT = "a recording is a folder with meta.json in it, or a zip file of one"
 _OF_MACOS = "__MACOSX"
 """What its own archiver puts beside the folder."""
 # zipfile promises nothing about what it raises on hostile input. MemoryError is this machine's.
@@ -75,13 +76,16 @@ class ZipEntries:
         weakref.finalize(self, file.close)
         size = os.fstat(file.fileno()).st_size
         if size > MAX_ARCHIVE_BYTES:
-            raise RecordingError(f"{self.name} is larger than {MAX_ARCHIVE_BYTES} bytes")
+            raise RecordingError(
+                f"{self.name} is larger than {MAX_ARCHIVE_BYTES} bytes",
+                hint="no recording is so large",
+            )
         try:
             self._archive = zipfile.ZipFile(file)
         except _HOSTILE as error:
             raise RecordingError(
                 f"{self.name} is no zip file, or a damaged one: {_words(error)}",
-                hint="a recording is a folder with meta.json in it, or a zip file of one",
+                hint=_WHAT,
             ) from error
         members = self._archive.infolist()
         _check_members(self.name, members)
@@ -153,7 +157,7 @@ def _open(path: Path, name: str) -> _Bounded:
         raise RecordingError(f"{name} cannot be opened: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise RecordingError(f"{name} is neither a folder nor a regular file")
+        raise RecordingError(f"{name} is neither a folder nor a regular file", hint=_WHAT)
     return file
 
 
@@ -171,7 +175,10 @@ def _check_members(name: str, members: list[zipfile.ZipInfo]) -> None:
         if reason is not None:
             raise damaged(name, member.orig_filename, reason, "pack the recording's folder anew")
     if sum(member.file_size for member in members) > MAX_INFLATED_BYTES:
-        raise RecordingError(f"{name}: more than {MAX_INFLATED_BYTES} bytes when unpacked")
+        raise RecordingError(
+            f"{name}: more than {MAX_INFLATED_BYTES} bytes when unpacked",
+            hint="no recording is so large",
+        )
     # members that share bytes are how a small file becomes many large ones
     in_order = sorted(members, key=lambda member: member.header_offset)
     for member, after in zip(in_order, in_order[1:], strict=False):

@@ -13,6 +13,7 @@ from agentserve.core.errors import RecordingError
 
 MAX_ENTRIES = 40_000
 _MAX_SHOWN = 120
+_AGAIN = "take the recording again from where it was made: this one was changed or damaged"
 
 
 class Entries(Protocol):
@@ -53,20 +54,25 @@ def shown(entry: str) -> str:
 
 
 def missing(name: str, entry: str) -> RecordingError:
-    return RecordingError(f"{name}: {entry} is missing", details={"entry": entry})
+    return RecordingError(f"{name}: {entry} is missing", hint=_AGAIN, details={"entry": entry})
 
 
 def too_large(name: str, entry: str, limit: int) -> RecordingError:
     return RecordingError(
-        f"{name}: {shown(entry)} is larger than {limit} bytes", details={"entry": shown(entry)}
+        f"{name}: {shown(entry)} is larger than {limit} bytes",
+        hint="nothing that records writes such an entry",
+        details={"entry": shown(entry)},
     )
 
 
 def damaged(name: str, entry: str, reason: str, hint: str = "") -> RecordingError:
     return RecordingError(
-        f"{name}: {shown(entry)}: {reason}", hint=hint, details={"entry": shown(entry)}
+        f"{name}: {shown(entry)}: {reason}", hint=hint or _AGAIN, details={"entry": shown(entry)}
     )
 
 
 def too_many(name: str) -> RecordingError:
-    return RecordingError(f"{name}: more than {MAX_ENTRIES} entries")
+    return RecordingError(
+        f"{name}: more than {MAX_ENTRIES} entries",
+        hint="a recording has its own folder or zip file, with nothing else in it",
+    )

@@ -57,6 +57,7 @@ MAX_NETWORK_BYTES = 256 * MIB
 
 RecordingId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
 class ScenarioRef(Wire):
@@ -102,6 +103,9 @@ class Meta(Wire):
     page: PageSettings = Field(default_factory=PageSettings)
     masks: list[PageBox] = Field(default_factory=list)
     """Regions that were painted over in every screenshot before anything saw them."""
+    secrets: list[SecretName] = Field(default_factory=list)
+    """Values that stand as ``{{secret:NAME}}`` wherever they would have occurred. A replay needs
+    those that actions hold."""
     session: SessionCreate | None = None
     """What the session was created with: a replay creates the same. None: no agent acted."""
     session_id: SessionId | None = None

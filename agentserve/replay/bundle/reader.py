@@ -7,7 +7,8 @@ before it is read, and whatever does not fit raises a RecordingError that names 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import SessionCreate, TurnResult
 from agentserve.replay.bundle.archive import ZipEntries
 from agentserve.replay.bundle.entries import Entries, damaged, label
+from agentserve.replay.bundle.expectations import check_expectations
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     EXPECT,
@@ -43,6 +45,7 @@ from agentserve.replay.bundle.format import (
     aria_entry,
     screenshot_entry,
 )
+from agentserve.replay.bundle.network import parse_har
 from agentserve.replay.bundle.png import png_size
 
 
@@ -111,39 +114,49 @@ class Recording:
         """The PNG of a step; its head was looked at, and it was not decoded."""
         entry = screenshot_entry(sha256)
         data = self._hashed(entry, sha256, MAX_SCREENSHOT_BYTES)
-        try:
+        with self._named(entry):
             png_size(data)
-        except RecordingError as error:
-            raise damaged(self.name, entry, error.message) from error
         return data
 
     def aria(self, sha256: str) -> str:
         """The aria snapshot of a step, as YAML."""
         entry = aria_entry(sha256)
         data = self._hashed(entry, sha256, MAX_ARIA_BYTES)
-        return _text(self.name, entry, data)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise damaged(self.name, entry, "not UTF-8") from error
 
     def network(self) -> bytes | None:
-        """The HAR file; None when there is none. What it holds is not looked at."""
+        """The HAR file, in which all bodies are inside; None when there is none."""
         if not self.entries.has(NETWORK):
             return None
-        return self.entries.read(NETWORK, MAX_NETWORK_BYTES)
+        data = self.entries.read(NETWORK, MAX_NETWORK_BYTES)
+        with self._named(NETWORK):
+            parse_har(data)
+        return data
 
     def expectations(self) -> bytes | None:
-        """expect.json; None when there is none. What it holds is not looked at."""
+        """expect.json, which is a JSON object; None when there is none."""
         if not self.entries.has(EXPECT):
             return None
-        return self.entries.read(EXPECT, MAX_EXPECT_BYTES)
+        data = self.entries.read(EXPECT, MAX_EXPECT_BYTES)
+        with self._named(EXPECT):
+            check_expectations(data)
+        return data
+
+    @contextmanager
+    def _named(self, entry: str) -> Iterator[None]:
+        """Errors of what looks at bytes alone, with the entry's name."""
+        try:
+            yield
+        except RecordingError as error:
+            raise damaged(self.name, entry, error.message, error.hint) from error
 
     def _hashed(self, entry: str, sha256: str, limit: int) -> bytes:
         data = self.entries.read(entry, limit)
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise damaged(
-                self.name,
-                entry,
-                "its bytes do not have the hash of its name",
-                "it was changed or damaged: take it from where it was recorded",
-            )
+            raise damaged(self.name, entry, "its bytes do not have the hash of its name")
         return data
 
 
@@ -166,7 +179,9 @@ def open_entries(path: Path) -> Entries:
     if path.is_dir():
         return FolderEntries(path)
     if not path.exists():
-        raise RecordingError(f"{label(path)}: there is no such folder or file")
+        raise RecordingError(
+            f"{label(path)}: there is no such folder or file", hint="recordings/ has those of runs"
+        )
     return ZipEntries(path)
 
 
@@ -250,10 +265,3 @@ def _first(error: ValidationError) -> str:
     first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where[:120]!r}: {first['msg'][:200]}" if where else first["msg"][:200]
-
-
-def _text(name: str, entry: str, data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise damaged(name, entry, "not UTF-8") from error

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from agentserve.core.errors import RecordingError
+from agentserve.core.errors import BadScreenshot, RecordingError
 from agentserve.core.model import Wire
-from agentserve.replay.bundle.format import META, STEPS, EndLine, Meta, StepLine
+from agentserve.core.screens import Size
+from agentserve.replay.bundle.entries import Entries, damaged, shown
+from agentserve.replay.bundle.format import (
+    EXPECT,
+    MAX_HEATMAP_BYTES,
+    META,
+    NETWORK,
+    STEPS,
+    StepLine,
+    entry_limit,
+    heatmap_entry,
+    screenshot_entry,
+)
 from agentserve.replay.bundle.reader import (
     Recording,
+    named_entries,
     open_entries,
     read_lines,
     read_meta,
 )
+from agentserve.replay.bundle.sense import check_meta, check_steps
+from agentserve.vision.screenshots import pixels_of
 
 
 class Finding(Wire):
@@ -24,52 +40,143 @@ class Finding(Wire):
     entry: str
     """Empty: the bundle as a whole."""
     severity: Literal["error", "warning"]
-    """``error``: a replay cannot rely on it."""
+    """``error``: it is damaged, and a replay cannot rely on it."""
     message: str
     hint: str = ""
     """What to do."""
 
 
-class Findings(list[Finding]):
-    """Collects findings of one bundle."""
+class _Findings:
+    def __init__(self) -> None:
+        self.found: list[Finding] = []
 
-    def add(self, entry: str, message: str, hint: str = "", *, warning: bool = False) -> None:
-        severity = "warning" if warning else "error"
-        self.append(Finding(entry=entry, severity=severity, message=message, hint=hint))
+    def error(self, error: RecordingError, entry: str = "") -> None:
+        entry = error.details.get("entry", entry)
+        self.found.append(
+            Finding(entry=entry, severity="error", message=error.message, hint=error.hint)
+        )
+
+    def warn(self, name: str, entry: str, reason: str, hint: str) -> None:
+        message = f"{name}: {shown(entry)}: {reason}"
+        self.found.append(
+            Finding(entry=shown(entry), severity="warning", message=message, hint=hint)
+        )
 
     @contextmanager
     def caught(self, entry: str = "") -> Iterator[None]:
-        """Turns a RecordingError into a finding and ends the block."""
+        """Turns a RecordingError into a finding, and ends the block."""
         try:
             yield
         except RecordingError as error:
-            self.add(error.details.get("entry", entry), error.message, error.hint)
+            self.error(error, entry)
 
 
 def verify(path: Path) -> list[Finding]:
     """Everything that is wrong with the bundle in a folder or a zip file; empty: nothing.
 
-    Reads all of it. Raises nothing: a path without a bundle is a finding, too.
+    Reads all of it, decodes every picture, and raises nothing: where there is no bundle, that is a
+    finding.
     """
-    findings = Findings()
+    findings = _Findings()
     with findings.caught():
         entries = open_entries(path)
-        meta: Meta | None = None
-        steps: tuple[StepLine, ...] = ()
-        end: EndLine | None = None
+        meta = steps = None
         with findings.caught(META):
             meta = read_meta(entries)
         with findings.caught(STEPS):
             steps, end = read_lines(entries)
-        if meta is not None:
-            _check_steps(Recording(entries=entries, meta=meta, steps=steps, end=end), findings)
-    return findings
-
-
-def _check_steps(recording: Recording, findings: Findings) -> None:
-    for step in recording.steps:
+            if end is None:
+                findings.warn(
+                    entries.name,
+                    STEPS,
+                    "the recording was cut off: there is no line about its end",
+                    "it replays up to there; record it again to have all of it",
+                )
         with findings.caught():
-            if step.screenshot is not None:
-                recording.screenshot(step.screenshot)
-            if step.aria is not None:
-                recording.aria(step.aria)
+            _check_names(entries, steps, findings)
+        if meta is not None:
+            recording = Recording(entries=entries, meta=meta, steps=steps or (), end=None)
+            _check_contents(recording, findings)
+    return findings.found
+
+
+def _check_names(entries: Entries, steps: tuple[StepLine, ...] | None, findings: _Findings) -> None:
+    """What is there, and belongs to nothing. ``steps`` None: they cannot be read."""
+    used: set[str] = {META, STEPS, NETWORK, EXPECT}
+    if steps is not None:
+        used |= {*named_entries(steps), *(heatmap_entry(step.index) for step in steps)}
+    folded: dict[str, str] = {}
+    for entry in entries.names():
+        if (other := folded.setdefault(entry.casefold(), entry)) != entry:
+            reason = f"differs from {shown(other)} by case alone"
+            findings.error(damaged(entries.name, entry, reason, "remove one of the two"))
+        limit = entry_limit(entry)
+        if limit is None:
+            _check_foreign(entries, entry, findings)
+        elif steps is not None and entry not in used:
+            hint = "remove it, if nobody needs it: a replay does not"
+            findings.warn(entries.name, entry, "no step names it", hint)
+
+
+def _check_foreign(entries: Entries, entry: str, findings: _Findings) -> None:
+    name, hint = posixpath.basename(entry), "it is left alone; it can be removed"
+    if entry.endswith("/"):
+        findings.warn(entries.name, entry, "no folder of a recording", hint)
+        return
+    try:
+        entries.check(entry, 2**62)
+    except RecordingError as error:
+        findings.error(error)
+        return
+    left = name.startswith(".") and entry_limit(entry.replace(name, name[1:].rpartition(".")[0]))
+    reason = "left by a write that was cut off" if left else "no entry of a recording"
+    findings.warn(entries.name, entry, reason, hint)
+
+
+def _check_contents(recording: Recording, findings: _Findings) -> None:
+    meta, name = recording.meta, recording.name
+    har = recording.entries.has(NETWORK)
+    for reason in check_meta(meta):
+        findings.error(damaged(name, META, reason, "record it again, or correct meta.json"))
+    if meta.page.network == "recorded" and not har:
+        reason = "is missing, though meta.json says that the network was recorded"
+        findings.error(damaged(name, NETWORK, reason))
+    with findings.caught():
+        recording.network()
+    with findings.caught():
+        recording.expectations()
+    sizes = _check_pictures(recording, findings)
+    for line in check_steps(meta, recording.steps, sizes):
+        entry = f"{STEPS} line {line.number}"
+        if line.certain:
+            findings.error(damaged(name, entry, line.reason, line.hint))
+        else:
+            findings.warn(name, entry, line.reason, line.hint)
+
+
+def _check_pictures(recording: Recording, findings: _Findings) -> dict[str, Size]:
+    """Sizes of the screenshots that are whole, by their hashes."""
+    sizes: dict[str, Size] = {}
+    for sha in dict.fromkeys(step.screenshot for step in recording.steps if step.screenshot):
+        with findings.caught():
+            data = recording.screenshot(sha)
+            sizes[sha] = _decoded_size(recording.name, screenshot_entry(sha), data)
+    for sha in dict.fromkeys(step.aria for step in recording.steps if step.aria):
+        with findings.caught():
+            recording.aria(sha)
+    for step in recording.steps:
+        entry = heatmap_entry(step.index)
+        if recording.entries.has(entry):
+            with findings.caught():
+                data = recording.entries.read(entry, MAX_HEATMAP_BYTES)
+                _decoded_size(recording.name, entry, data)
+    return sizes
+
+
+def _decoded_size(name: str, entry: str, data: bytes) -> Size:
+    """Decodes a PNG whose head says that it is not too large."""
+    try:
+        pixels = pixels_of(data, max_bytes=len(data), what="the picture", formats=("PNG",))
+    except BadScreenshot as error:
+        raise damaged(name, entry, error.message) from error
+    return Size(width=pixels.shape[1], height=pixels.shape[0])

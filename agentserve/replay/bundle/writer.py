@@ -8,15 +8,19 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from agentserve.core.errors import RecordingError
+from agentserve.core.actions.recorded import Resize
+from agentserve.core.errors import BadScreenshot, RecordingError
+from agentserve.replay.bundle.expectations import check_expectations
 from agentserve.replay.bundle.files import append_whole, sync_folder, write_whole
 from agentserve.replay.bundle.format import (
-    ARIA,
-    HEATMAPS,
+    EXPECT,
+    MAX_ARIA_BYTES,
+    MAX_EXPECT_BYTES,
     MAX_LINE_BYTES,
+    MAX_NETWORK_BYTES,
     MAX_SCREENSHOT_BYTES,
     META,
     NETWORK,
@@ -29,20 +33,29 @@ from agentserve.replay.bundle.format import (
     heatmap_entry,
     screenshot_entry,
 )
+from agentserve.replay.bundle.network import parse_har
 from agentserve.replay.bundle.png import png_size
+from agentserve.replay.redaction.network import hidden_in_har
+from agentserve.replay.redaction.redaction import Redaction
+from agentserve.vision.masks import masked
 
 
 class RecordingWriter:
     """Writes ``root/<meta.id>``. Blocking; may be called from several threads.
 
-    Every method raises RecordingError when the disk refuses or the data is over a limit.
+    What passes through is redacted, whoever writes. Every method raises RecordingError when the
+    disk refuses or the data is damaged or over a limit.
     """
 
-    def __init__(self, root: Path, meta: Meta) -> None:
+    def __init__(self, root: Path, meta: Meta, redaction: Redaction | None = None) -> None:
         """Creates the recording, whole: it appears with meta.json and no steps, or not at all."""
         self.folder = root / meta.id
+        self.redaction = redaction or Redaction()
         self._lock = threading.Lock()
-        self._screenshots: set[str] = set()
+        self._stored: set[str] = set()
+        """Entries."""
+        self._viewport = meta.viewport
+        meta = self.redaction.of(meta)
         with self._translated():
             root.mkdir(parents=True, exist_ok=True)
             building = root / f".{meta.id}.{secrets.token_hex(4)}"
@@ -57,56 +70,100 @@ class RecordingWriter:
             sync_folder(root)
 
     def add_screenshot(self, png: bytes) -> str:
-        """Store a PNG as it is and return its SHA-256."""
-        if len(png) > MAX_SCREENSHOT_BYTES:
-            raise RecordingError(
-                f"a screenshot of {len(png)} bytes; {MAX_SCREENSHOT_BYTES} is most"
-            )
-        png_size(png)
+        """Store a PNG, as it is but for its masks, and return the SHA-256 of what was stored."""
+        png = self.masked(png)
         sha = hashlib.sha256(png).hexdigest()
-        with self._lock, self._translated():
-            if sha not in self._screenshots:
-                write_whole(self.folder / screenshot_entry(sha), png)
-                self._screenshots.add(sha)
+        self._add(screenshot_entry(sha), png)
         return sha
+
+    def masked(self, png: bytes) -> bytes:
+        """The picture as it is stored."""
+        _check_size("a screenshot", png, MAX_SCREENSHOT_BYTES)
+        png_size(png)
+        try:
+            return masked(png, self.redaction.masks, self._viewport)
+        except BadScreenshot as error:
+            raise RecordingError(error.message, hint=error.hint) from error
 
     def add_aria(self, snapshot: str) -> str:
         """Store an aria snapshot, which is YAML, and return its SHA-256."""
-        data = snapshot.encode()
+        data = self.redaction.secrets.hidden(snapshot).encode()
+        _check_size("an aria snapshot", data, MAX_ARIA_BYTES)
         sha = hashlib.sha256(data).hexdigest()
-        with self._lock, self._translated():
-            (self.folder / ARIA).mkdir(exist_ok=True)
-            write_whole(self.folder / aria_entry(sha), data)
+        self._add(aria_entry(sha), data)
         return sha
 
     def set_network(self, har: bytes) -> None:
         """Store what the pages fetched, in the place of what was stored before."""
+        _check_size("a network.har", har, MAX_NETWORK_BYTES)
+        parse_har(har)
+        data = hidden_in_har(har, self.redaction.secrets)
+        _check_size("a network.har", data, MAX_NETWORK_BYTES)
         with self._lock, self._translated():
-            write_whole(self.folder / NETWORK, har)
+            write_whole(self.folder / NETWORK, data)
+
+    def set_expectations(self, expectations: bytes) -> None:
+        """Store what a replay must find, as JSON, in the place of what was stored before."""
+        check_expectations(expectations)
+        data = self.redaction.secrets.hidden(expectations.decode()).encode()
+        with self._lock:
+            write_expectations(self.folder, data)
 
     def add_heatmap(self, index: int, png: bytes) -> None:
         """Store a step's picture for people; it belongs to nothing that is replayed."""
-        with self._translated():
-            (self.folder / HEATMAPS).mkdir(exist_ok=True)
-            write_whole(self.folder / heatmap_entry(index), png)
+        self._add(heatmap_entry(index), png)
 
     def append(self, line: StepLine | EndLine) -> None:
-        """Append a line. A step's screenshot must have been added before."""
-        if isinstance(line, StepLine) and line.screenshot not in {None, *self._screenshots}:
-            raise RecordingError(f"step {line.index} names a screenshot that was not added")
+        """Append a line. A step's screenshot and aria snapshot must have been added before."""
+        line = self.redaction.secrets.hidden_in(line)
+        if isinstance(line, StepLine):
+            if line.screenshot and screenshot_entry(line.screenshot) not in self._stored:
+                raise RecordingError(f"step {line.index} names a screenshot that was not added")
+            if line.aria and aria_entry(line.aria) not in self._stored:
+                raise RecordingError(f"step {line.index} names an aria snapshot that was not added")
         data = line.model_dump_json().encode() + b"\n"
-        if len(data) > MAX_LINE_BYTES:
-            raise RecordingError(
-                f"a {line.type} line of {len(data)} bytes; {MAX_LINE_BYTES} is most"
-            )
+        _check_size(f"a {line.type} line", data, MAX_LINE_BYTES)
         with self._lock, self._translated():
             append_whole(self.folder / STEPS, data)
+        if isinstance(line, StepLine) and isinstance(line.performed, Resize):
+            self._viewport = line.performed.size
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RecordingError(
-                f"cannot write the recording {self.folder}: {error.strerror or error}"
-            ) from error
+    def _add(self, entry: str, data: bytes) -> None:
+        with self._lock, self._translated():
+            if entry not in self._stored:
+                path = self.folder / entry
+                path.parent.mkdir(exist_ok=True)
+                write_whole(path, data)
+                self._stored.add(entry)
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return _translated(self.folder)
+
+
+def write_expectations(folder: Path, expectations: bytes) -> None:
+    """Replace the expectations of the recording in ``folder``, whole. Raises RecordingError when
+    there is no recording in a folder, when they are no JSON object, or when the disk refuses."""
+    _check_size(f"an {EXPECT}", expectations, MAX_EXPECT_BYTES)
+    if not (folder / META).is_file():
+        raise RecordingError(
+            f"{folder} is no folder with a recording",
+            hint="expectations of a zip file are changed in what `recording unpack` makes of it",
+        )
+    check_expectations(expectations)
+    with _translated(folder):
+        write_whole(folder / EXPECT, expectations)
+
+
+def _check_size(what: str, data: bytes, limit: int) -> None:
+    if len(data) > limit:
+        raise RecordingError(f"{what} of {len(data)} bytes; {limit} is most")
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write the recording {folder}: {error.strerror or error}"
+        ) from error

@@ -12,7 +12,7 @@ an entry in their order, so that two people's changes to different steps merge::
     }
 
 Points and boxes are CSS px. Like all of a bundle it may come from anyone: closed to unknown
-fields, bounded, and patterns are matched under a time limit (texts.py).
+fields, bounded, and patterns are those of an engine that always ends soon (texts.py).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.model import Wire
 from agentserve.core.plans import Sha256
 from agentserve.core.screens import MAX_SIDE
-from agentserve.replay.bundle.files import write_whole
+from agentserve.replay.bundle.entries import Entries
 from agentserve.replay.bundle.format import EXPECT, MAX_EXPECT_BYTES, MAX_LINES
 from agentserve.replay.bundle.reader import Recording
+from agentserve.replay.bundle.writer import write_expectations
 
 MAX_PATTERN = 500
 MAX_REGIONS = 256
@@ -56,7 +57,7 @@ class TextRule(Wire):
     several equal-looking characters was written (NFKC). ``regex``: the replayed text as a whole
     matches ``pattern``, whatever was recorded."""
     pattern: Annotated[str, StringConstraints(max_length=MAX_PATTERN)] | None = None
-    """In the syntax of Python's ``re``."""
+    """In RE2's syntax: that of Python's ``re`` without backreferences and looking around."""
 
     @model_validator(mode="after")
     def _pattern_with_regex(self) -> Self:
@@ -234,21 +235,20 @@ def expectations_json(expectations: Expectations) -> bytes:
 
 def expectations_of(recording: Recording) -> Expectations:
     """Those that lie beside a recording; the defaults when none do. Raises RecordingError."""
-    data = recording.expectations()
-    return Expectations() if data is None else parse_expectations(data, recording.name)
+    return load_expectations(recording.entries)
+
+
+def load_expectations(entries: Entries) -> Expectations:
+    """The same of a bundle that was not read. Raises RecordingError, naming the entry, for ones
+    that cannot be read or do not fit."""
+    if not entries.has(EXPECT):
+        return Expectations()
+    return parse_expectations(entries.read(EXPECT, MAX_EXPECT_BYTES), entries.name)
 
 
 def save_expectations(folder: Path, expectations: Expectations) -> None:
     """Write them beside the recording, whole or not at all. Raises RecordingError."""
-    data = expectations_json(expectations)
-    if len(data) > MAX_EXPECT_BYTES:
-        raise RecordingError(f"{EXPECT} of {len(data)} bytes; {MAX_EXPECT_BYTES} is most")
-    try:
-        write_whole(folder / EXPECT, data)
-    except OSError as error:
-        raise RecordingError(
-            f"cannot write {folder / EXPECT}: {error.strerror or error}"
-        ) from error
+    write_expectations(folder, expectations_json(expectations))
 
 
 def _over(general: Rule, own: Rule) -> Rule:

@@ -1,4 +1,5 @@
-"""When two texts are the same. Patterns are anyone's: they are matched under a time limit."""
+"""When two texts are the same. Patterns are anyone's: RE2 matches them in time and memory that are
+bounded, whatever they are."""
 
 from __future__ import annotations
 
@@ -7,8 +8,6 @@ import unicodedata
 from agentserve.core.errors import InvalidRequest
 from agentserve.replay.compare.expectations import TextRule
 
-PATTERN_TIMEOUT_S = 1.0
-"""A pattern that backtracks longer matches nothing; a sane one takes microseconds."""
 MAX_MATCHED = 100_000
 """Characters of a text that a pattern is tried on; a longer one matches none."""
 
@@ -29,17 +28,22 @@ def normalised(text: str) -> str:
 
 def _matches(pattern: str, text: str) -> bool:
     try:
-        import regex  # only who uses patterns needs it
+        import re2  # only who uses patterns needs it
     except ImportError as error:
         raise InvalidRequest(
-            "texts are compared by a pattern, and the package regex is not installed",
+            "texts are compared by a pattern, and RE2 is not installed",
             hint="pip install 'agentserve[replay]'",
+        ) from error
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        told = error.args[0].decode(errors="replace")  # they are bytes
+        raise InvalidRequest(
+            f"{pattern[:80]!r} is no pattern that RE2 takes: {told[:200]}",
+            hint="RE2 has no backreferences and does not look around, so that it always ends soon",
         ) from error
     if len(text) > MAX_MATCHED:
         return False
-    try:
-        return regex.fullmatch(pattern, text, timeout=PATTERN_TIMEOUT_S) is not None
-    except TimeoutError:
-        return False
-    except (regex.error, OverflowError, RecursionError, ValueError) as error:
-        raise InvalidRequest(f"{pattern[:80]!r} is no regular expression: {error}") from error
+    return compiled.fullmatch(text.encode("utf-8", "surrogatepass")) is not None

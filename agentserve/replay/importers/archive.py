@@ -10,7 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,10 +23,24 @@ MAX_MEMBERS = 50_000
 MAX_INFLATED_BYTES = 2048 * MIB
 """Of all members that are read, together."""
 
-_END = struct.Struct(
-    "<4s4H2IH"
-)  # signature, disks, members, the directory's size and place, comment
+# signature, disks, members, size and place of the directory, comment
+_END = struct.Struct("<4s4H2IH")
 _ZIP64_LOCATOR = 20
+# zipfile promises nothing about what it raises on hostile input. MemoryError is this machine's.
+_HOSTILE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
 
@@ -61,7 +75,7 @@ class Archive:
         try:
             with self._zip.open(info) as file:
                 data = file.read(limit + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        except _HOSTILE as error:
             raise self._damaged(member, f"is damaged: {str(error)[:200]}") from error
         if len(data) > limit:
             raise self._damaged(member, f"is larger than {limit} bytes when it is unpacked")
@@ -75,15 +89,14 @@ class Archive:
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
     """The zip of that path. Raises RecordingError when it is none, or a huge one."""
-    try:
-        with path.open("rb") as file:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open("rb"))
             _check_directory(file, path.name)
-            with zipfile.ZipFile(file) as zipped:
-                yield Archive(zipped, path.name)
-    except OSError as error:
-        raise RecordingError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path.name}: a damaged zip: {str(error)[:200]}") from error
+            archive = Archive(stack.enter_context(zipfile.ZipFile(file)), path.name)
+        except _HOSTILE as error:
+            raise RecordingError(f"{path.name}: no zip to be read: {str(error)[:200]}") from error
+        yield archive
 
 
 def _check_directory(file: BinaryIO, name: str) -> None:

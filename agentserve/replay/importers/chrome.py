@@ -14,11 +14,10 @@ from pydantic import ValidationError
 
 from agentserve.core.actions import Navigate
 from agentserve.core.actions.recorded import SwitchTab
-from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.importers.chrome_steps import STEPS, Flow
+from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke
 from agentserve.replay.importers.source import json_object, kept, read_source, words
@@ -89,17 +88,22 @@ class _Reader:
                     f"{step.entry}: {words(kind)} is no step of Chrome's Recorder",
                     hint=f"known: {', '.join(sorted([*STEPS, 'keyDown', 'keyUp']))}",
                 )
-            action, target = read(self._flow, step)
-            self._append(action, target, [step])
+            self._append(read(self._flow, step), [step])
             at += 1
 
-    def _append(self, action: Any, target: ElementTarget | None, sources: list[Fields]) -> None:
+    def _append(self, read: Read, sources: list[Fields]) -> None:
+        action, target, to_target = read
         origin = kept([source.values for source in sources])
         if origin is None:
             self._flow.note("Chrome's own step is too large to be kept")
         self.steps.append(
             StepLine(
-                index=len(self.steps), url=self._url, performed=action, target=target, origin=origin
+                index=len(self.steps),
+                url=self._url,
+                performed=action,
+                target=target,
+                to_target=to_target,
+                origin=origin,
             )
         )
         self._flow.index = len(self.steps)
@@ -133,8 +137,7 @@ class _Reader:
         if len(self._tabs) > 1000:
             raise RecordingError(f"{step.entry}: more than 1000 tabs")
         self._tab = tab
-        action = SwitchTab(index=self._tabs.index(tab))
-        self._append(action, None, [])
+        self._append(Read(SwitchTab(index=self._tabs.index(tab))), [])
 
     def _keys(self, at: int) -> int:
         """Takes the keys from ``at`` on, as one chord or one stroke; returns how many."""
@@ -153,5 +156,5 @@ class _Reader:
                 action = stroke(strokes[0])
             except ValidationError as error:
                 raise self._sources[at].wrong("key", "the name of a key") from error
-        self._append(action, None, self._sources[at : at + length])
+        self._append(Read(action), self._sources[at : at + length])
         return length

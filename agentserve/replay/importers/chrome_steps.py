@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -25,8 +25,8 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.importers.chrome_selectors import chains_of
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.lost import Lost
 from agentserve.replay.importers.source import words
+from agentserve.replay.lost import Lost
 
 CUSTOM_STEP = "agentserve"
 """The name of custom steps that hold an action of ours."""
@@ -34,7 +34,13 @@ CUSTOM_STEP = "agentserve"
 _BUTTONS = {"primary": "left", "auxiliary": "middle", "secondary": "right"}
 _LONG_PRESS_MS = 350
 
-Read = tuple[Any, ElementTarget | None]
+
+class Read(NamedTuple):
+    """What a step is."""
+
+    action: Any
+    target: ElementTarget | None = None
+    to_target: ElementTarget | None = None
 
 
 @dataclass
@@ -75,11 +81,11 @@ def _viewport(flow: Flow, step: Fields) -> Read:
         flow.viewport, flow.scale = size, scale
     elif scale != flow.scale:
         flow.note("the device scale factor stays what it was")
-    return Resize(size=size), None
+    return Read(Resize(size=size))
 
 
 def _navigate(flow: Flow, step: Fields) -> Read:
-    return step.build(Navigate, url=step.text("url")), None
+    return Read(step.build(Navigate, url=step.text("url")))
 
 
 def _click(flow: Flow, step: Fields, clicks: int = 1) -> Read:
@@ -94,8 +100,8 @@ def _click(flow: Flow, step: Fields, clicks: int = 1) -> Read:
     button = _BUTTONS.get(step.text("button", "primary"))
     if button is None:
         what = f"a click of the button {words(step.values['button'])}"
-        return unsupported(flow, step, what)[0], target
-    return step.build(ClickElement, button=button, clicks=clicks), target
+        return unsupported(flow, step, what)._replace(target=target)
+    return Read(step.build(ClickElement, button=button, clicks=clicks), target)
 
 
 def _double_click(flow: Flow, step: Fields) -> Read:
@@ -103,18 +109,19 @@ def _double_click(flow: Flow, step: Fields) -> Read:
 
 
 def _hover(flow: Flow, step: Fields) -> Read:
-    return HoverElement(), flow.target(step)
+    return Read(HoverElement(), flow.target(step))
 
 
 def _change(flow: Flow, step: Fields) -> Read:
-    return step.build(Fill, value=step.text("value")), flow.target(step)
+    return Read(step.build(Fill, value=step.text("value")), flow.target(step))
 
 
 def _scroll(flow: Flow, step: Fields) -> Read:
     target = flow.target(step) if step.list("selectors", []) else None
     if target is None and step.list("frame", []):
         flow.note("the page scrolls instead of the frame")
-    return step.build(ScrollTo, x=step.number("x", 0.0), y=step.number("y", 0.0)), target
+    scroll = step.build(ScrollTo, x=step.number("x", 0.0), y=step.number("y", 0.0))
+    return Read(scroll, target)
 
 
 def _wait_for_element(flow: Flow, step: Fields) -> Read:
@@ -123,25 +130,26 @@ def _wait_for_element(flow: Flow, step: Fields) -> Read:
     if operator not in ("==", ">=", "<="):
         raise step.wrong("operator", "one of ==, >= and <=")
     if operator == "<=" and count > 0 or operator == ">=" and count == 0:
-        return unsupported(flow, step, f"waiting for {operator} {count} elements")[0], target
+        what = f"waiting for {operator} {count} elements"
+        return unsupported(flow, step, what)._replace(target=target)
     if count > 1:
         flow.note(f"waits for one element, not for {operator} {count}")
     for name in ("properties", "attributes"):
         if step.values.get(name):
             flow.note(f"waits for the element without its {name}")
     visible = count > 0 and step.true("visible", True)
-    return WaitFor(visible=visible, timeout_s=flow.timeout_s(step)), target
+    return Read(WaitFor(visible=visible, timeout_s=flow.timeout_s(step)), target)
 
 
 def _wait_for_expression(flow: Flow, step: Fields) -> Read:
     if step.list("frame", []):
         flow.note("the expression is asked of the page instead of the frame")
     expression = step.text("expression")
-    return step.build(WaitFor, expression=expression, timeout_s=flow.timeout_s(step)), None
+    return Read(step.build(WaitFor, expression=expression, timeout_s=flow.timeout_s(step)))
 
 
 def _close(flow: Flow, step: Fields) -> Read:
-    return CloseTab(), None
+    return Read(CloseTab())
 
 
 def _network(flow: Flow, step: Fields) -> Read:
@@ -153,11 +161,14 @@ def _custom(flow: Flow, step: Fields) -> Read:
     name = step.text("name")
     if name != CUSTOM_STEP:
         return unsupported(flow, step, f"the custom step {words(name)}")
-    parameters = step.inner("parameters")
-    target = parameters.values.get("target")
+    parameters = step.inner("parameters").values
     try:
-        action = RECORDED_ACTION_ADAPTER.validate_python(parameters.values.get("action"))
-        return action, None if target is None else ElementTarget.model_validate(target)
+        action = RECORDED_ACTION_ADAPTER.validate_python(parameters.get("action"))
+        targets = [
+            None if (value := parameters.get(name)) is None else ElementTarget.model_validate(value)
+            for name in ("target", "to_target")
+        ]
+        return Read(action, *targets)
     except ValidationError as error:
         raise RecordingError(
             f"{step.entry}: its parameters are no action and target of agentserve"
@@ -166,7 +177,7 @@ def _custom(flow: Flow, step: Fields) -> Read:
 
 def unsupported(flow: Flow, step: Fields, what: str) -> Read:
     flow.note(f"{what} has no equal; a replay stops there unless it is told to go by")
-    return Unsupported(what=what[:2000]), None
+    return Read(Unsupported(what=what[:2000]))
 
 
 STEPS: dict[str, Callable[[Flow, Fields], Read]] = {

@@ -25,10 +25,10 @@ from agentserve.core.screens import Size
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
-from agentserve.replay.importers.lost import Lost
 from agentserve.replay.importers.playwright_targets import Tabs, click, element
 from agentserve.replay.importers.source import json_lines, kept, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
+from agentserve.replay.lost import Lost
 
 FORMAT = "playwright-codegen"
 

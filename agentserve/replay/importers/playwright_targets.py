@@ -11,9 +11,9 @@ from agentserve.core.actions.recorded import ClickElement, SwitchTab, Unsupporte
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import RecordingError
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.lost import Lost
 from agentserve.replay.importers.playwright_selectors import chain_of
 from agentserve.replay.importers.source import words
+from agentserve.replay.lost import Lost
 
 MAX_TABS = 1000
 _MODIFIERS = {"ControlOrMeta": "Control"}

@@ -25,13 +25,13 @@ from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepL
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
 from agentserve.replay.importers.archive import Archive, open_archive
-from agentserve.replay.importers.lost import Lost
 from agentserve.replay.importers.pictures import png_of
 from agentserve.replay.importers.playwright_targets import Tabs
 from agentserve.replay.importers.source import kept
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 from agentserve.replay.importers.trace_calls import Act, Reader
 from agentserve.replay.importers.trace_events import Call, Trace, read_trace
+from agentserve.replay.lost import Lost
 
 FORMAT = "playwright-trace"
 MAX_TRACES = 20

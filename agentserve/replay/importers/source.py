@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
-from agentserve.replay.bundle.files import read_entry
+from agentserve.replay.bundle.folder import FolderEntries
 
 MAX_JSON_BYTES = 16 * MIB
 MAX_DEPTH = 40
@@ -25,7 +25,7 @@ MAX_ORIGIN_BYTES = 128 * 1024
 def read_source(path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
     """The bytes of the file that was asked for."""
     path = path.resolve()
-    return read_entry(path.parent, path.name, limit)
+    return FolderEntries(path.parent).read(path.name, limit)
 
 
 def json_object(data: bytes, entry: str) -> dict[str, Any]:

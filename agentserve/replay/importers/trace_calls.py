@@ -24,9 +24,9 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
-from agentserve.replay.importers.lost import Lost
 from agentserve.replay.importers.playwright_targets import click, element
 from agentserve.replay.importers.trace_events import Call
+from agentserve.replay.lost import Lost
 
 TYPED_AT_ONCE = 2000
 _WAITS_MS = 5000.0

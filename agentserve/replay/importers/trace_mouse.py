@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from agentserve.core.actions import Drag, Hover, Scroll
 from agentserve.core.actions.recorded import Unsupported
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.lost import Lost
 from agentserve.replay.importers.playwright_targets import click
 from agentserve.replay.importers.trace_events import Call, Point
+from agentserve.replay.lost import Lost
 
 PREFIX = "Page.mouse"
 

@@ -9,9 +9,12 @@ import time
 from agentserve.client import RouterClient
 from agentserve.core.errors import AgentServeError
 from agentserve.core.sessions import Session, TurnResult
+from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import AgentRun, Recording, Turn
-from agentserve.replay.compare.expectations import ActionRule
-from agentserve.replay.compare.turns import turn_differences
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import Expectations, expectations_of
+from agentserve.replay.compare.steps import compare_turn
+from agentserve.replay.compare.usage import budget_differences
 from agentserve.replay.modes.reporting import failure_of, report_of
 from agentserve.replay.results import OnStep, ReplayFailure, ReplayReport, Side, StepReport
 
@@ -22,7 +25,7 @@ async def replay_model(
     client: RouterClient,
     recording: Recording,
     *,
-    tolerance_px: float = 0.0,
+    expectations: Expectations | None = None,
     on_step: OnStep | None = None,
 ) -> ReplayReport:
     """Replay a recording in a session created like the recorded one, and release it.
@@ -30,11 +33,13 @@ async def replay_model(
     Open loop: the recorded screenshots, instructions and outcomes are fed whatever the model
     decides now, so that one difference does not hide what comes behind it. An error of the router
     ends the replay and is part of the report; a damaged screenshot, and a recording that no agent
-    of ours made, raise RecordingError.
+    of ours made, raise RecordingError. ``expectations``: other ones than the recording's own.
     """
     begun = time.perf_counter()
     run = recording.agent()
+    rules = expectations_of(recording) if expectations is None else expectations
     steps: list[StepReport] = []
+    notes: list[str] = []
 
     def report(session: Session | None, failure: ReplayFailure | None) -> ReplayReport:
         return report_of(
@@ -43,8 +48,9 @@ async def replay_model(
             steps,
             session=session,
             error=failure,
-            settings={"tolerance": f"{tolerance_px:g} px"},
-            notes=_notes(run, session),
+            differences=_of_all(steps, rules),
+            settings={"tolerance": f"{rules.actions.tolerance_px:g} px"},
+            notes=[*_notes(run, session), *notes],
             seconds=time.perf_counter() - begun,
         )
 
@@ -71,7 +77,9 @@ async def replay_model(
                 failure = failure_of(error, turn.step.index)
                 break
             epoch = result.epoch + 1
-            steps.append(_compared(turn, result, tolerance_px))
+            compared = compare_turn(turn.step, result, rules)
+            steps.append(_step(turn, result, compared.differences))
+            notes += compared.notes
             if on_step is not None:
                 on_step(steps[-1])
     finally:
@@ -86,28 +94,29 @@ async def _release(client: RouterClient, session_id: str) -> None:
         log.warning("session %s was not released: %s", session_id, error)
 
 
-def _compared(turn: Turn, result: TurnResult, tolerance_px: float) -> StepReport:
-    differences = turn_differences(
-        turn.result,
-        result,
-        ActionRule(tolerance_px=tolerance_px),
-        target=turn.step.target,
-        to_target=turn.step.to_target,
-    )
+def _step(turn: Turn, result: TurnResult, differences: list[Difference]) -> StepReport:
     return StepReport(
         index=turn.step.index,
-        recorded=side_of(turn.result, turn.screenshot),
+        recorded=side_of(turn.result, turn.screenshot, turn.step),
         replayed=side_of(result, turn.screenshot),
         same=not differences,
         differences=differences,
     )
 
 
-def side_of(result: TurnResult, screenshot: str) -> Side:
-    """What a turn decided, looking at ``screenshot``."""
+def _of_all(steps: list[StepReport], rules: Expectations) -> list[Difference]:
+    """Of all turns together."""
+    replayed = [step.replayed.usage for step in steps if step.replayed.usage]
+    return budget_differences([step.recorded.usage for step in steps], replayed, rules.usage)
+
+
+def side_of(result: TurnResult, screenshot: str, step: StepLine | None = None) -> Side:
+    """What a turn decided, looking at ``screenshot``; ``step`` knows what it was aimed at."""
     return Side(
         screenshot=screenshot,
         action=result.action,
+        target=step and step.target,
+        to_target=step and step.to_target,
         invalid=result.invalid,
         text=result.text,
         variables=result.variables,

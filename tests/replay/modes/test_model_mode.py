@@ -29,6 +29,14 @@ from agentserve.core.sessions import (
     TurnResult,
 )
 from agentserve.replay import Recording, ReplayReport, read_recording, replay_model, replay_summary
+from agentserve.replay.compare.expectations import (
+    AcceptedAction,
+    ActionRule,
+    Expectations,
+    StepExpectation,
+    UsageRule,
+    save_expectations,
+)
 
 
 class ScriptedRouter(httpx.MockTransport):
@@ -140,7 +148,7 @@ async def test_differences_are_found_and_the_recorded_path_is_kept(recording: Re
         make_result(2, action=Click(x=50, y=60)),
     ]
     seen = []
-    report, router = await replayed(recording, answers, on_step=seen.append)
+    report, router = await replayed(recording, answers, expectations=within(0), on_step=seen.append)
     assert [step.same for step in report.steps] == [True, False, False]
     assert [
         d.model_dump(include={"field", "recorded", "replayed"}) for d in report.steps[1].differences
@@ -165,13 +173,60 @@ async def test_differences_are_found_and_the_recorded_path_is_kept(recording: Re
     assert "1 of 3 steps the same, 2 different" in text
 
 
+def within(px: float) -> Expectations:
+    return Expectations(actions=ActionRule(tolerance_px=px))
+
+
 async def test_the_tolerance_is_in_css_px(recording: Recording):
     moved = [make_result(i, action=Click(x=43 + i, y=64)) for i in range(3)]
-    report, _ = await replayed(recording, moved, tolerance_px=5)
+    report, _ = await replayed(recording, moved, expectations=within(5))
     assert report.same and report.settings == {"tolerance": "5 px"}
     assert "(tolerance 5 px)" in shown(report)
-    report, _ = await replayed(recording, moved, tolerance_px=4.9)
+    report, _ = await replayed(recording, moved, expectations=within(4.9))
     assert report.totals.different == 3
+
+
+async def test_what_the_recording_expects_holds_for_its_steps(recording: Recording):
+    rules = Expectations(
+        usage=UsageRule(max_turn_prefilled=94),
+        steps=(
+            StepExpectation(index=1, actions=ActionRule(checked=False)),
+            StepExpectation(index=2, accepted_actions=(AcceptedAction(action=Type(text="x")),)),
+        ),
+    )
+    save_expectations(recording.path, rules)
+    other = [
+        make_result(0),
+        make_result(1, action=Type(text="a")),
+        make_result(2, action=Type(text="x")),
+    ]
+    report, _ = await replayed(read_recording(recording.path), other)
+    found = [(step.index, d.comparer, d.field) for step in report.steps for d in step.differences]
+    assert found == [(i, "usage", "usage.prefilled_tokens") for i in range(3)]
+
+
+async def test_a_prefix_that_breaks_and_a_budget_of_all_turns_are_told(recording: Recording):
+    cold = [
+        make_result(i, usage=make_usage(i, cached_tokens=0, stored_prefix_tokens=110 * (i > 0)))
+        for i in range(3)
+    ]
+    rules = Expectations(usage=UsageRule(min_cached_share=0.5))
+    report, _ = await replayed(recording, cold, expectations=rules)
+    assert [[d.comparer for d in step.differences] for step in report.steps] == [
+        [],
+        ["prefix"],
+        ["prefix"],
+    ]
+    assert [d.field for d in report.differences] == ["usage.cached_share"]
+    assert not report.same
+
+
+async def test_a_rebuilt_turn_is_compared_with_rebuilt_ones_alone(recording: Recording):
+    answers = [make_result(i) for i in range(3)]
+    answers[1] = make_result(1, action=Type(text="else"), rebuilt=True)
+    report, _ = await replayed(recording, answers)
+    assert report.same
+    assert any("its answers are not compared" in note for note in report.notes)
 
 
 async def test_an_invalid_answer_is_noted(recording: Recording):
@@ -214,7 +269,7 @@ async def test_a_session_that_cannot_be_created_is_reported(recording: Recording
     assert (report.error.index, report.error.message) == (None, "no such program")
     assert report.session_id is None and report.steps == [] and not report.same
     assert router.released == []
-    assert "error, no session: no such program" in shown(report)
+    assert "error, before the first step: no such program" in shown(report)
 
 
 async def test_a_router_that_is_not_there_is_reported(recording: Recording):

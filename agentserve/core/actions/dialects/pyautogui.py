@@ -11,7 +11,7 @@ rounded up to whole seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from agentserve.core.actions.dialects import checks
@@ -42,7 +42,12 @@ def read(said: Said, space: CoordinateSpace, pointer: Point | None = None) -> Ac
         text = text.strip("`").removeprefix("python").strip()
     if text in _WORDS:
         return _WORDS[text]()
-    return checks.in_turn(read_calls(text), lambda call, at: _of_call(call, space, at), pointer)
+    return read_each(read_calls(text), space, pointer)
+
+
+def read_each(calls: Iterable[Call], space: CoordinateSpace, pointer: Point | None) -> Actions:
+    """The same of calls that somebody else has parsed."""
+    return checks.in_turn(calls, lambda call, at: _of_call(call, space, at), pointer)
 
 
 def _of_call(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:

@@ -20,7 +20,9 @@ _MAX_RATIO = 200
 def smart_resize(
     size: Size, *, factor: int = QWEN_FACTOR, min_pixels: int, max_pixels: int
 ) -> Size:
-    """The rule of Qwen2-VL and Qwen2.5-VL, ``smart_resize`` in their preprocessing.
+    """The rule of Qwen2-VL and Qwen2.5-VL, ``smart_resize`` in qwen_vl_utils.
+
+    transformers has another for sides under half a ``factor``, and the same for all others.
 
     Each side becomes the nearest multiple of ``factor``. A product over ``max_pixels`` is shrunk
     at the same ratio, sides rounded down; one under ``min_pixels`` grows, rounded up. A half rounds

@@ -1,4 +1,4 @@
-"""What could not be taken over: a thousand steps with one flaw make one sentence."""
+"""What could not be taken over or given: a thousand steps with one flaw make one sentence."""
 
 from __future__ import annotations
 

@@ -1,0 +1,155 @@
+"""``agentserve recording import`` and ``export``: recordings of other tools, and for them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentserve.cli.console import command_name, out
+from agentserve.core.errors import InvalidRequest, RecordingError
+
+if TYPE_CHECKING:
+    from agentserve.replay.exporters.given import Given
+    from agentserve.replay.importers.taken import Taken
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_ID_CHARS = 64
+
+
+def import_recording(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE|FOLDER", help="What the other tool recorded.")
+    ],
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", help="Its format. (default: the one that its content fits)"),
+    ] = None,
+    root: Annotated[Path, typer.Option("--out", help="Folder of recordings to put it in.")] = Path(
+        "recordings"
+    ),
+    recording_id: Annotated[
+        str | None, typer.Option("--id", help="Its name there. (default: the source's)")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="What was to be done. (default: what the source says)")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take over a recording of another tool, and tell what of it could not be taken over."""
+    from dataclasses import replace
+
+    from agentserve.replay.importers.detect import take
+    from agentserve.replay.importers.taken import write_taken
+
+    name = _id(recording_id, source)
+    if (root / name).exists():
+        raise InvalidRequest(f"there is a recording {root / name}", hint="--id gives another name")
+    taken = take(source, format_name)
+    if task is not None:
+        taken = replace(taken, task=task[:8000])
+    folder = write_taken(root, name, taken)
+    if as_json:
+        print(json.dumps(_imported(folder, taken)))
+        return
+    screens = sum(step.screenshot is not None for step in taken.steps)
+    out.print(
+        f"{folder}: {len(taken.steps)} steps of {taken.format}, {screens} with a screen",
+        markup=False,
+        highlight=False,
+    )
+    _tell_lost("not taken over", taken.lost)
+    out.print(
+        f"next: {command_name()} replay {folder} --mode browser", markup=False, highlight=False
+    )
+
+
+def export_recording(
+    recording: Annotated[Path, typer.Argument(help="Folder or zip of the recording.")],
+    format_name: Annotated[str, typer.Option("--format", help="chrome, playwright or osworld.")],
+    target: Annotated[
+        Path, typer.Option("--out", help="File or, for a format of several files, new folder.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Give a recording to another tool, and tell what of it that tool has no place for."""
+    from agentserve.replay import read_recording
+    from agentserve.replay.exporters.formats import export_format
+
+    known = export_format(format_name)
+    given = known.give(read_recording(recording))
+    written = _write(target, given)
+    if as_json:
+        files = [str(path) for path in written]
+        print(json.dumps({"format": known.name, "files": files, "lost": list(given.lost)}))
+        return
+    for path in written:
+        out.print(f"{path}: {path.stat().st_size} bytes", markup=False, highlight=False)
+    _tell_lost(f"{known.name} has no place for", given.lost)
+    out.print(f"next: {known.next_step}", markup=False, highlight=False)
+
+
+def _id(asked: str | None, source: Path) -> str:
+    """A name for the recording: letters, digits, - and _."""
+    if asked is None:
+        stem = source.resolve().name.split(".", 1)[0]
+        return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-")[:_ID_CHARS] or "imported"
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{_ID_CHARS}}}", asked):
+        raise InvalidRequest(
+            f"--id {asked[:80]!r} is no name of a recording",
+            hint=f"1 to {_ID_CHARS} letters, digits, - and _",
+        )
+    return asked
+
+
+def _imported(folder: Path, taken: Taken) -> dict[str, object]:
+    return {
+        "recording": str(folder),
+        "format": taken.format,
+        "version": taken.version,
+        "task": taken.task,
+        "url": taken.url,
+        "steps": len(taken.steps),
+        "screens": sum(step.screenshot is not None for step in taken.steps),
+        "lost": list(taken.lost),
+    }
+
+
+def _write(target: Path, given: Given) -> list[Path]:
+    """One file is written as ``target``, or into it when it is a folder; several always into it.
+
+    Nothing that is there is replaced.
+    """
+    try:
+        if len(given.files) == 1 and not target.is_dir():
+            paths = {target: next(iter(given.files.values()))}
+        else:
+            paths = {target / name: data for name, data in given.files.items()}
+        for path, data in paths.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.write(data)
+    except FileExistsError as error:
+        raise InvalidRequest(
+            f"{error.filename} is there already", hint="choose another --out"
+        ) from error
+    except OSError as error:
+        raise RecordingError(f"cannot write {target}: {error.strerror or error}") from error
+    return list(paths)
+
+
+def _tell_lost(what: str, lost: tuple[str, ...]) -> None:
+    if not lost:
+        return
+    out.print(f"{what}:", markup=False, highlight=False)
+    for sentence in lost:  # it may quote the source
+        out.print(f"  - {_plain(sentence)}", markup=False, highlight=False)
+
+
+def _plain(text: str) -> str:
+    """Text with nothing in it that steers a terminal."""
+    return "".join(char if char.isprintable() else "·" for char in text)

@@ -1,0 +1,27 @@
+"""``agentserve recording schema``: the format for other languages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def schema(
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write one file each to, instead of printing.")
+    ] = None,
+) -> None:
+    """Print the JSON Schemas of a recording's files, by the file's name."""
+    from agentserve.replay.bundle.schema import schemas
+
+    if out is None:
+        typer.echo(json.dumps(schemas(), indent=2))
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for entry, values in schemas().items():
+        path = out / f"{entry.partition('.')[0]}.schema.json"
+        path.write_text(json.dumps(values, indent=2) + "\n")
+        typer.echo(str(path))

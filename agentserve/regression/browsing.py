@@ -1,0 +1,109 @@
+"""Mode ``browser``: a recording's page is opened as it was, and what was recorded is done on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from playwright.async_api import Browser
+
+from agentserve.agents.run import open_target
+from agentserve.browser.network import Answering, Network, Watching, read_har
+from agentserve.core.config import RunConfig
+from agentserve.core.errors import AgentServeError, RecordingError
+from agentserve.core.runs import RecordedComputer
+from agentserve.regression.options import ReplayOptions
+from agentserve.regression.targets import live_target
+from agentserve.replay import Recording, Replayed
+from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.compare.aria import aria_differences
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import Expectations
+from agentserve.replay.compare.screens import screen_differences
+from agentserve.replay.modes.browser import replay_browser
+from agentserve.replay.modes.reporting import failure_of, report_of
+from agentserve.replay.redaction.secrets import revealed
+from agentserve.replay.results import OnStep
+
+
+async def replay_in_browser(
+    browser: Browser,
+    recording: Recording,
+    rules: Expectations,
+    options: ReplayOptions,
+    on_step: OnStep | None,
+) -> Replayed:
+    """Raises RecordingError for a damaged recording, and for one that does not say its page."""
+    try:
+        async with open_recorded(browser, recording, network_of(recording, options)) as computer:
+            return await replay_browser(
+                computer,
+                recording,
+                compare_screens=partial(_screens, recording, rules),
+                compare_aria=partial(_aria, recording, rules),
+                fill=_filled(options),
+                tolerance_px=rules.actions.tolerance_px,
+                go_by_unsupported=options.go_by_unsupported,
+                on_step=on_step,
+            )
+    except RecordingError:
+        raise
+    except AgentServeError as error:  # the page cannot be opened any more: that is a result
+        report = report_of(recording, "browser", [], error=failure_of(error, None))
+        return Replayed(report, recording)
+
+
+@asynccontextmanager
+async def open_recorded(
+    browser: Browser, recording: Recording, network: Network | None
+) -> AsyncIterator[RecordedComputer]:
+    """The page that a recording began on, made to show as it did then."""
+    meta = recording.meta
+    options: dict[str, Any] = {"settings": meta.page, "masks": meta.masks, "network": network}
+    seed = meta.scenario.seed if meta.scenario else None
+    settle = RunConfig().settle_timeout_s
+    async with open_target(browser, live_target(meta), settle, seed, **options) as opened:
+        yield opened.computer
+
+
+def network_of(recording: Recording, options: ReplayOptions) -> Network | None:
+    """Raises RecordingError when there is nothing recorded to answer from."""
+    data = recording.network()
+    if data is None:
+        if options.network == "recorded":
+            raise RecordingError(
+                f"{recording.name}: what its pages fetched was not recorded",
+                hint="record it with --har, or replay it with --network live",
+            )
+        return None
+    har = read_har(data)
+    return Answering(har, options.on_miss) if options.network == "recorded" else Watching(har)
+
+
+def _screens(
+    recording: Recording, rules: Expectations, step: StepLine, was: bytes, now: bytes
+) -> list[Difference]:
+    own = rules.at(step.index)
+    accepted = [partial(recording.screenshot, sha) for sha in own.accepted_screens]
+    return screen_differences(
+        was, now, own.screens, viewport=recording.meta.viewport, accepted=accepted
+    )
+
+
+def _aria(
+    recording: Recording, rules: Expectations, step: StepLine, was: str, now: str
+) -> list[Difference]:
+    own = rules.at(step.index)
+    if not own.aria:
+        return []
+    differences = aria_differences(was, now)
+    for sha in own.accepted_aria if differences else ():
+        if not aria_differences(recording.aria(sha), now):
+            return []
+    return differences
+
+
+def _filled(options: ReplayOptions) -> Callable[[Any], Any]:
+    return lambda action: revealed(action, options.secrets)

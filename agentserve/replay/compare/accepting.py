@@ -1,0 +1,137 @@
+"""``--update``: what a replay found becomes what the next one may find. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from agentserve.core.errors import InvalidRequest
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import (
+    MAX_ACCEPTED,
+    AcceptedAction,
+    Expectations,
+    StepExpectation,
+)
+from agentserve.replay.results import Replayed, ReplayReport, StepReport
+
+ACCEPTABLE = frozenset({"action", "screen", "aria", "usage", "prefix"})
+"""Comparers whose differences can be accepted. An outcome is to be reached, the network and the
+tokens of two workers are to be the same: who wants otherwise says so in expect.json."""
+
+
+def acceptable(report: ReplayReport) -> bool:
+    """Whether ``accept`` would take anything of it."""
+    return any(difference.comparer in ACCEPTABLE for difference in all_differences(report))
+
+
+def all_differences(report: ReplayReport) -> list[Difference]:
+    """Those of the steps, then those of the whole."""
+    return [d for step in report.steps for d in step.differences] + list(report.differences)
+
+
+def accept(
+    expectations: Expectations, report: ReplayReport, steps: Collection[int] | None = None
+) -> Expectations:
+    """The expectations with what a replay found added to them.
+
+    Of ``steps``, by their indices, the actions, screens, snapshots and counts become alternatives
+    beside what was recorded, a turn's budget grows to what it took, and a broken prefix is expected
+    to break. None: of all steps, and the budgets of the whole as well. Screens and snapshots are
+    named by their hash: ``accepted_files`` gives those that the bundle must hold for it.
+
+    Raises InvalidRequest for a step that the report has not, or one with more alternatives than a
+    file may hold.
+    """
+    reports = {step.index: step for step in report.steps}
+    if unknown := sorted(set(steps or ()) - set(reports)):
+        raise InvalidRequest(
+            f"the replay has no step {unknown[0]}", hint=f"its steps are 0 to {len(reports) - 1}"
+        )
+    own = {step.index: step for step in expectations.steps}
+    for index in reports if steps is None else steps:
+        changed = _step(expectations.own(index), reports[index])
+        if changed.model_fields_set - {"index"}:
+            own[index] = changed
+    update: dict[str, Any] = {}
+    if own:
+        update["steps"] = tuple(own[index] for index in sorted(own))
+    if steps is None and (budget := _budget(report.differences)):
+        update["usage"] = expectations.usage.model_copy(update=budget)
+    return expectations.model_copy(update=update)
+
+
+def accepted_files(
+    expectations: Expectations, replayed: Replayed
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Pictures and aria snapshots of the replay that ``expectations`` name, by their SHA-256."""
+    screens = {sha for step in expectations.steps for sha in step.accepted_screens}
+    arias = {sha for step in expectations.steps for sha in step.accepted_aria}
+    return (
+        {sha: data for sha, data in replayed.pictures.items() if sha in screens},
+        {sha: data for sha, data in replayed.arias.items() if sha in arias},
+    )
+
+
+def _step(own: StepExpectation, report: StepReport) -> StepExpectation:
+    update: dict[str, Any] = {}
+    comparers = {difference.comparer for difference in report.differences}
+    replayed = report.replayed
+    if "action" in comparers:
+        action = AcceptedAction(
+            action=replayed.action,
+            box=replayed.target and replayed.target.box,
+            to_box=replayed.to_target and replayed.to_target.box,
+            invalid=replayed.invalid and replayed.invalid.text,
+            variables=replayed.variables if replayed.action is None else {},
+        )
+        update["accepted_actions"] = _added(own.accepted_actions, action, report)
+    if "screen" in comparers and replayed.screenshot is not None:
+        update["accepted_screens"] = _added(own.accepted_screens, replayed.screenshot, report)
+    if "aria" in comparers and replayed.aria is not None:
+        update["accepted_aria"] = _added(own.accepted_aria, replayed.aria, report)
+    if "prefix" in comparers:
+        update["prefix"] = False
+    usage = _usage(own, [d for d in report.differences if d.comparer == "usage"], report)
+    return own.model_copy(update=update | usage)
+
+
+def _usage(
+    own: StepExpectation, differences: Iterable[Difference], report: StepReport
+) -> dict[str, Any]:
+    counts = dict(own.accepted_counts)
+    update: dict[str, Any] = {}
+    for difference in differences:
+        name, value = difference.field.removeprefix("usage."), difference.replayed
+        assert isinstance(value, int)  # a turn's usage differs in counts alone
+        if name == "prefilled_tokens":
+            update["usage"] = own.usage.model_copy(update={"max_turn_prefilled": value})
+        else:
+            counts[name] = _added(counts.get(name, ()), value, report)
+            update["accepted_counts"] = counts
+    return update
+
+
+def _budget(differences: Iterable[Difference]) -> dict[str, float]:
+    budget: dict[str, float] = {}
+    for difference in differences:
+        value = difference.replayed
+        if difference.comparer != "usage" or not isinstance(value, int | float):
+            continue
+        if difference.field == "usage.prefilled_tokens":
+            budget["max_prefilled"] = int(value)
+        elif difference.field == "usage.cached_share":
+            budget["min_cached_share"] = math.floor(value * 1000) / 1000
+    return budget
+
+
+def _added(before: Sequence[Any], value: Any, report: StepReport) -> tuple[Any, ...]:
+    if value in before:
+        return tuple(before)
+    if len(before) >= MAX_ACCEPTED:
+        raise InvalidRequest(
+            f"step {report.index} has {MAX_ACCEPTED} alternatives already",
+            hint="what is different each time is better left out, by ignored regions or a pattern",
+        )
+    return (*before, value)

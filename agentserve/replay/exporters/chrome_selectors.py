@@ -1,0 +1,43 @@
+"""Our selectors as Chrome's Recorder writes them; importers/chrome_selectors reads them."""
+
+from __future__ import annotations
+
+from agentserve.core.elements import ElementTarget, Selector
+from agentserve.replay.importers.playwright_selectors import css_string
+from agentserve.replay.lost import Lost
+
+
+def selectors_of(target: ElementTarget | None, lost: Lost, step: int) -> list[list[str]]:
+    """The alternatives of a target, each as a chain; empty when Chrome can use none."""
+    if target is None:
+        return []
+    alternatives = []
+    for chain in target.selectors:
+        parts = [_text(selector) for selector in chain]
+        if None in parts:
+            lost.add("a selector with a number has no equal in Chrome", step)
+            continue
+        alternatives.append([part for part in parts if part is not None])
+        if any(not one.exact and one.engine == "aria" for one in chain):
+            lost.add("Chrome takes the name of an element whole and in its case", step)
+    return alternatives
+
+
+def _text(selector: Selector) -> str | None:
+    value, nth = selector.value, selector.nth
+    if selector.engine == "xpath":
+        if nth is not None:
+            value = f"({value})[{'last()' if nth < 0 else nth + 1}]"
+        return f"xpath/{value}"
+    if nth not in (None, 0):  # Chrome takes the first that fits
+        return None
+    match selector.engine:
+        case "aria":
+            role = f'[role="{css_string(selector.role)}"]' if selector.role else ""
+            return f"aria/{value}{role}"
+        case "text":
+            return f"text/{value}"
+        case "test_id":
+            return f'[data-testid="{css_string(value)}"]'
+        case _:
+            return value

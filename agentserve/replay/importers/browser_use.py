@@ -1,0 +1,195 @@
+"""browser-use: the JSON file that AgentHistoryList.save_to_file writes, with the screenshots that
+it names beside it or in ``screenshots/``.
+
+As written by browser-use 0.13 (agent/views.py, tools/views.py), and by older ones, whose names of
+actions and of an element's fields were others. Each item of ``history`` has several actions, each
+of which becomes a step; the picture is what was seen before the first of them. What only reads the
+page, as ``extract``, is a step in which nothing is done to it. browser-use says no viewport: it is
+the first picture's size, at a device pixel ratio of 1.
+
+``origin`` is ``{"item": …}`` of an item's first step and ``{"part": n}`` of the others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentserve.core.actions.recorded import RecordedAction
+from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
+from agentserve.core.sessions import Outcome
+from agentserve.replay.bundle.folder import FolderEntries
+from agentserve.replay.bundle.format import (
+    MAX_SCREENSHOT_BYTES,
+    MAX_STEPS_BYTES,
+    EndLine,
+    StepLine,
+)
+from agentserve.replay.importers.browser_use_actions import Told, read_action
+from agentserve.replay.importers.browser_use_elements import element_of
+from agentserve.replay.importers.sources import (
+    Account,
+    Pictures,
+    json_file,
+    read_json,
+    read_object,
+    text_in,
+)
+from agentserve.replay.importers.statements import end_after
+from agentserve.replay.importers.taken import MAX_STEPS, Taken
+
+FORMAT = "browser-use"
+DEFAULT_VIEWPORT = Size(width=1280, height=720)
+_MAX_ACTIONS = 100
+_MAX_THOUGHT = 20_000
+_THOUGHTS = ("thinking", "evaluation_previous_goal", "memory", "next_goal")
+_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
+
+
+def take(path: Path) -> Taken:
+    """Take over a history file, or a folder with one.
+
+    Raises RecordingError, naming the file, for what is no such file or not safe to read.
+    """
+    folder, name = json_file(path)
+    account = Account()
+    pictures = Pictures(folder, account)
+    history = read_object(read_json(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name), name)
+    said = history.get("history")
+    if not isinstance(said, list) or not said or len(said) > MAX_STEPS:
+        raise RecordingError(f"{name}: history must be a list of 1 to {MAX_STEPS} items")
+    items = [read_object(one, f"{name} item {at}") for at, one in enumerate(said)]
+    screens = [_screen(item, f"{name} item {at}", pictures) for at, item in enumerate(items)]
+    viewport = pictures.viewport(screens, DEFAULT_VIEWPORT)
+    steps: list[StepLine] = []
+    for item, screen in zip(items, screens, strict=True):
+        steps += _steps(item, screen, viewport, len(steps), account)
+        if len(steps) > MAX_STEPS:
+            raise RecordingError(f"{name}: over {MAX_STEPS} actions")
+    return Taken(
+        format=FORMAT,
+        viewport=viewport,
+        steps=tuple(steps),
+        url=steps[0].url,
+        created_at=_time(items[0]),
+        end=_end(steps, items[-1]),
+        screenshots=pictures.by_sha,
+        data=account.data({key: value for key, value in history.items() if key != "history"}),
+        lost=account.sentences(),
+    )
+
+
+def _screen(item: dict[str, Any], where: str, pictures: Pictures) -> str | None:
+    """A picture in the file, as older ones have it, or one by the last part of its path: of where
+    it was saved, only its name is used."""
+    state = _object(item, "state")
+    inside, path = text_in(state, "screenshot"), text_in(state, "screenshot_path")
+    if inside:
+        data = inside.rpartition("base64,")[2]
+        if len(data) > MAX_SCREENSHOT_BYTES * 4 // 3 + 4:
+            raise RecordingError(f"{where}: its screenshot is over {MAX_SCREENSHOT_BYTES} bytes")
+        try:
+            return pictures.add(base64.b64decode(data, validate=True), f"{where}: its screenshot")
+        except (binascii.Error, ValueError) as error:
+            raise RecordingError(f"{where}: its screenshot is not base64") from error
+    if path:
+        return pictures.named(_FOLDERS.sub("", path), where, within=("", "screenshots/"))
+    return None
+
+
+def _steps(
+    item: dict[str, Any], screen: str | None, viewport: Size, index: int, account: Account
+) -> list[StepLine]:
+    state, output = _object(item, "state"), _object(item, "model_output")
+    results = _objects(item.get("result"))
+    elements = state.get("interacted_element")
+    elements = elements if isinstance(elements, list) else []
+    asked = _objects(output.get("action"))
+    acts: list[tuple[RecordedAction | None, Any, Outcome]] = []
+    if len(asked) > _MAX_ACTIONS:
+        account.lose(f"{len(asked)} actions; the first {_MAX_ACTIONS} are taken over", index)
+    for part, action in enumerate(asked[:_MAX_ACTIONS]):
+        if results and part >= len(results):
+            left = ", ".join(str(next(iter(one), "?"))[:40] for one in asked[part:_MAX_ACTIONS])
+            account.lose(f"actions that were not done any more: {left}", index)
+            break
+        result = results[part] if results else {}
+        target = element_of(elements[part]) if part < len(elements) else None
+        told = Told(viewport, target, _object(result, "metadata"), index + len(acts), account)
+        performed, at = read_action(action, told)
+        acts += [(one, at, _outcome(result)) for one in performed or (None,)]
+    if not acts:
+        account.lose("it has no action", index)
+        acts = [(None, None, _outcome(results[0] if results else {}))]
+    kept = {key: value for key, value in state.items() if key != "screenshot"}
+    thought = _thought(output)
+    return [
+        StepLine(
+            index=index + part,
+            url=account.cut(text_in(state, "url"), 2000, "its address", index),
+            screenshot=None if part else screen,
+            performed=performed,
+            target=target,
+            outcome=outcome,
+            step_ms=None if part else _milliseconds(item),
+            thought="" if part else account.cut(thought, _MAX_THOUGHT, "thought", index),
+            origin={"part": part}
+            if part
+            else account.origin({"item": {**item, "state": kept}}, index),
+        )
+        for part, (performed, target, outcome) in enumerate(acts)
+    ]
+
+
+def _thought(output: dict[str, Any]) -> str:
+    inner = {**_object(output, "current_state"), **output}
+    return "\n\n".join(text for name in _THOUGHTS if (text := text_in(inner, name)))
+
+
+def _outcome(result: dict[str, Any]) -> Outcome:
+    if text_in(result, "error"):
+        return Outcome(status="failed", message=result["error"][:2000])
+    return Outcome(status="ok", message=text_in(result, "long_term_memory")[:2000])
+
+
+def _end(steps: list[StepLine], item: dict[str, Any]) -> EndLine:
+    performed = [step.performed for step in steps if step.performed]
+    results = _objects(item.get("result"))
+    success = results[-1].get("success") if results else None
+    return EndLine(
+        end=end_after(performed[-1]) if performed else "closed",
+        success=success if isinstance(success, bool) else None,
+        turns=len(performed),
+    )
+
+
+def _seconds(item: dict[str, Any], name: str) -> float | None:
+    value = _object(item, "metadata").get(name)
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if known and 0 <= value < 1e11 else None
+
+
+def _time(item: dict[str, Any]) -> datetime | None:
+    seconds = _seconds(item, "step_start_time")
+    return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
+
+
+def _milliseconds(item: dict[str, Any]) -> float | None:
+    start, end = _seconds(item, "step_start_time"), _seconds(item, "step_end_time")
+    return None if start is None or end is None else round((end - start) * 1000, 3)
+
+
+def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
+    value = values.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; what is none of them stands as an empty one, in its place."""
+    values = value if isinstance(value, list) else []
+    return [one if isinstance(one, dict) else {} for one in values]

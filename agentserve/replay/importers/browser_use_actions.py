@@ -1,0 +1,215 @@
+"""One action of browser-use as what was done to the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote_plus
+
+from agentserve.core.actions.dialects import checks
+from agentserve.core.actions.dialects.keys import key_named, press
+from agentserve.core.actions.recorded import Fill, OpenTab, RecordedAction, Unsupported
+from agentserve.core.actions.union import Back, Click, Done, Navigate
+from agentserve.core.elements import ElementTarget
+from agentserve.core.errors import BadAction
+from agentserve.core.screens import Size
+from agentserve.replay.importers.sources import Account, text_in
+
+Values = dict[str, Any]
+Acts = tuple[RecordedAction, ...]
+
+_SEARCH = {
+    "duckduckgo": "https://duckduckgo.com/?q={}",
+    "google": "https://www.google.com/search?q={}&udm=14",
+    "bing": "https://www.bing.com/search?q={}",
+}
+_MAX_URL = 2000
+_DEFAULT_WAIT_S = 3
+_READING = {
+    "extract", "extract_structured_data", "extract_content", "extract_page_content",
+    "search_page", "find_elements", "screenshot", "dropdown_options", "get_dropdown_options",
+    "write_file", "replace_file", "replace_file_str", "append_file", "read_file", "save_as_pdf",
+    "get_ax_tree",
+}  # fmt: skip
+"""What does nothing to the page."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the history tells beside an action."""
+
+    viewport: Size
+    target: ElementTarget | None
+    metadata: Values
+    """Of its result: where the mouse really was."""
+    step: int
+    account: Account
+
+    def mouse(self) -> tuple[float, float] | tuple[None, None]:
+        """Where the mouse was, in CSS px, when the result tells."""
+        for kind in ("click", "input"):
+            x, y = self.metadata.get(f"{kind}_x"), self.metadata.get(f"{kind}_y")
+            if x is not None and y is not None:
+                return checks.number(x, f"{kind}_x"), checks.number(y, f"{kind}_y")
+        return None, None
+
+    def point(self) -> tuple[int, int]:
+        """Where it was done, in CSS px. Raises BadAction when nothing tells."""
+        x, y = self.mouse()
+        box = self.target.box if self.target else None
+        if x is None and box is not None:
+            x, y = box.x + box.width / 2, box.y + box.height / 2
+        if x is None or y is None:
+            if self.target is None:
+                raise BadAction("where it was done is not told")
+            self.account.lose("where its element was is not known: (0, 0) stands for it", self.step)
+            return 0, 0
+        if not (0 <= x < self.viewport.width and 0 <= y < self.viewport.height):
+            if self.target is None:
+                raise BadAction(f"the point ({x:g}, {y:g}) is outside the screen")
+            self.account.lose(f"({x:g}, {y:g}) is outside the screen: its edge is taken", self.step)
+        return (
+            min(self.viewport.width - 1, max(0, int(x))),
+            min(self.viewport.height - 1, max(0, int(y))),
+        )
+
+
+def read_action(action: Values, told: Told) -> tuple[Acts, ElementTarget | None]:
+    """What an action did, and the element that it was aimed at, whose box is left out where the
+    point shows that it is of the page and not of the viewport.
+
+    Nothing when it only read. What has no equal here is Unsupported; both are losses.
+    """
+    name = next(iter(action), "")
+    values = action.get(name)
+    values = values if isinstance(values, dict) else {}
+    if name in _READING:
+        told.account.lose(f"{name} only reads: nothing is done in its place", told.step)
+        return (), None
+    if name not in _READERS:
+        told.account.lose(f"there is no action for {name[:100]!r}", told.step)
+        return _unsupported(name, values), told.target
+    try:
+        return _READERS[name](values, told), _placed(told)
+    except BadAction as error:
+        told.account.lose(f"{name}: {error.message}", told.step)
+        return _unsupported(name, values), told.target
+
+
+def _placed(told: Told) -> ElementTarget | None:
+    x, y = told.mouse()
+    target = told.target
+    if target is None or target.box is None or x is None or y is None or target.box.holds(x, y):
+        return target
+    return target.model_copy(update={"box": None})
+
+
+def _unsupported(name: str, values: Values) -> Acts:
+    return (Unsupported(what=f"{name or 'an action without a name'} {json.dumps(values)}"[:2000]),)
+
+
+def _click(values: Values, told: Told) -> Acts:
+    given = {f"click_{axis}": values.get(f"coordinate_{axis}") for axis in "xy"}
+    if told.target is None and None in told.mouse() and None not in given.values():
+        told.account.lose("its point is of the picture the model saw, maybe resized", told.step)
+        told = replace(told, metadata=given)
+    x, y = told.point()
+    return (Click(x=x, y=y),)
+
+
+def _input(values: Values, told: Told) -> Acts:
+    text = checks.text_of(values.get("text"), "text")
+    if told.target is None:
+        raise BadAction("which element it was is not told")
+    if values.get("clear", True) is False:
+        return (*_click({}, told), *checks.typed(text))
+    return (Fill(value=text),)
+
+
+def _select(values: Values, told: Told) -> Acts:
+    if told.target is None:
+        raise BadAction("which element it was is not told")
+    told.account.lose("the text of its option is taken as the option's value", told.step)
+    return (Fill(value=checks.text_of(values.get("text"), "text")),)
+
+
+def _scroll(values: Values, told: Told) -> Acts:
+    """By pages; older versions by px, and one way a name."""
+    pages = values.get("pages", values.get("num_pages", 1))
+    distance = checks.number(pages, "pages") * told.viewport.height
+    if values.get("amount") is not None:
+        distance = checks.number(values["amount"], "amount")
+    at = (told.viewport.width // 2, told.viewport.height // 2)
+    if told.target is not None:
+        at = told.point()
+    return checks.scroll(at, 0, distance if values.get("down", True) else -distance)
+
+
+def _send_keys(values: Values, told: Told) -> Acts:
+    """A key, a chord, or else text that is typed."""
+    text = checks.text_of(values.get("keys"), "keys")
+    names = [name.strip() for name in text.split("+")]
+    try:
+        for name in names:
+            key_named(name)
+    except BadAction:
+        return checks.typed(text)
+    return press(names)
+
+
+def _navigate(values: Values, told: Told) -> Acts:
+    url = checks.text_of(values.get("url"), "url")
+    if len(url) > _MAX_URL:
+        raise BadAction(f"an address of {len(url)} characters")
+    return (OpenTab(url=url),) if values.get("new_tab") is True else (Navigate(url=url),)
+
+
+def _open_tab(values: Values, told: Told) -> Acts:
+    return _navigate({**values, "new_tab": True}, told)
+
+
+def _search(values: Values, told: Told) -> Acts:
+    engine = text_in(values, "engine", "search_engine").lower() or "duckduckgo"
+    return _search_with(engine, values, told)
+
+
+def _search_with(engine: str, values: Values, told: Told) -> Acts:
+    if engine not in _SEARCH:
+        raise BadAction(f"no search engine {engine[:40]!r}")
+    query = quote_plus(checks.text_of(values.get("query"), "query"))
+    return _navigate({"url": _SEARCH[engine].format(query)}, told)
+
+
+def _wait(values: Values, told: Told) -> Acts:
+    return checks.wait(checks.number(values.get("seconds", _DEFAULT_WAIT_S), "seconds"))
+
+
+def _done(values: Values, told: Told) -> Acts:
+    status = "failure" if values.get("success") is False else "success"
+    text = text_in(values, "text") or (json.dumps(values["data"]) if "data" in values else "")
+    return (Done(status=status, text=told.account.cut(text, 2000, "its text", told.step)),)
+
+
+_READERS: dict[str, Callable[[Values, Told], Acts]] = {
+    "click": _click,
+    "click_element": _click,
+    "click_element_by_index": _click,
+    "done": _done,
+    "go_back": lambda values, told: (Back(),),
+    "go_to_url": _navigate,
+    "input": _input,
+    "input_text": _input,
+    "navigate": _navigate,
+    "open_tab": _open_tab,
+    "scroll": _scroll,
+    "scroll_down": _scroll,
+    "scroll_up": lambda values, told: _scroll({**values, "down": False}, told),
+    "search": _search,
+    "search_google": lambda values, told: _search_with("google", values, told),
+    "select_dropdown": _select,
+    "select_dropdown_option": _select,
+    "send_keys": _send_keys,
+    "wait": _wait,
+}

@@ -1,0 +1,1 @@
+"""What a recording must not hold: regions of screens, values of secrets."""
