@@ -42,6 +42,7 @@ class Hidden:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        """By value, also those of which a longer one has become."""
 
     @property
     def values(self) -> dict[str, str]:
@@ -50,7 +51,11 @@ class Hidden:
 
     def placeholder(self, value: str, target: ElementTarget | None) -> str:
         if value not in self._names:
-            self._names[value] = self._new_name(target)
+            # what is told while it is typed begins like the whole of it
+            begun = next(
+                (old for old in reversed(self._names) if old and value.startswith(old)), ""
+            )
+            self._names[value] = self._names[begun] if begun else self._new_name(target)
         return "{{secret:" + self._names[value] + "}}"
 
     def hide(self, text: str) -> str:
@@ -128,4 +133,8 @@ def merged(before: Act, after: Act) -> Act | None:
 
 def _same_field(before: Act, after: Act) -> bool:
     first, second = before.target, after.target
-    return first is not None and second is not None and first.selectors == second.selectors != ()
+    return (
+        first is not None
+        and second is not None
+        and bool(set(first.selectors) & set(second.selectors))
+    )
