@@ -214,8 +214,8 @@ async def test_acts_on_elements_go_to_where_the_element_is(computer: PlaywrightC
     await page.evaluate("""() => {
       window.heard = [];
       for (const type of ['click', 'dblclick', 'contextmenu', 'mousemove'])
-        addEventListener(type, event => heard.push([type, event.target.id, event.clientX,
-          event.clientY, event.shiftKey]), true);
+        addEventListener(type, event => heard.push([type, event.target.closest('button')?.id,
+          event.clientX, event.clientY, event.shiftKey]), true);
       save.style.left = '20px';
     }""")
     target = by_css("#save", offset=(5, 6))
