@@ -48,6 +48,9 @@ DEFAULT_VIEWPORT = Size(width=1280, height=720)
 _MAX_ACTIONS = 100
 _MAX_THOUGHT = 20_000
 _THOUGHTS = ("thinking", "evaluation_previous_goal", "memory", "next_goal")
+_PAGE = re.compile(r"(https?|file):")
+"""Where a recording can begin; what a browser shows first, as ``chrome://newtab``, is no page."""
+_TASK = ("<user_request>\n", "\n</user_request>")
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 
 
@@ -75,7 +78,8 @@ def take(path: Path) -> Taken:
         format=FORMAT,
         viewport=viewport,
         steps=tuple(steps),
-        url=steps[0].url,
+        url=steps[0].url if _PAGE.match(steps[0].url) else "about:blank",
+        task=_task(items[0])[:8000],
         created_at=_time(items[0]),
         end=_end(steps, items[-1]),
         screenshots=pictures.by_sha,
@@ -120,7 +124,7 @@ def _steps(
             break
         result = results[part] if results else {}
         target = element_of(elements[part]) if part < len(elements) else None
-        told = Told(viewport, target, _object(result, "metadata"), index + len(acts), account)
+        told = Told(viewport, target, result, index + len(acts), account)
         performed, at = read_action(action, told)
         acts += [(one, at, _outcome(result)) for one in performed or (None,)]
     if not acts:
@@ -144,6 +148,12 @@ def _steps(
         )
         for part, (performed, target, outcome) in enumerate(acts)
     ]
+
+
+def _task(item: dict[str, Any]) -> str:
+    """It stands in what the model was sent only."""
+    begin, end = _TASK
+    return text_in(item, "state_message").partition(begin)[2].partition(end)[0]
 
 
 def _thought(output: dict[str, Any]) -> str:

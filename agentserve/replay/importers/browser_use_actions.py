@@ -26,6 +26,8 @@ _SEARCH = {
     "bing": "https://www.bing.com/search?q={}",
 }
 _MAX_URL = 2000
+_SELECTED = " (value: "
+"""Stands in the result of a selection, before the option's value."""
 _DEFAULT_WAIT_S = 3
 _READING = {
     "extract", "extract_structured_data", "extract_content", "extract_page_content",
@@ -42,15 +44,17 @@ class Told:
 
     viewport: Size
     target: ElementTarget | None
-    metadata: Values
-    """Of its result: where the mouse really was."""
+    result: Values
+    """An ActionResult; its metadata says where the mouse really was."""
     step: int
     account: Account
 
     def mouse(self) -> tuple[float, float] | tuple[None, None]:
         """Where the mouse was, in CSS px, when the result tells."""
+        metadata = self.result.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
         for kind in ("click", "input"):
-            x, y = self.metadata.get(f"{kind}_x"), self.metadata.get(f"{kind}_y")
+            x, y = metadata.get(f"{kind}_x"), metadata.get(f"{kind}_y")
             if x is not None and y is not None:
                 return checks.number(x, f"{kind}_x"), checks.number(y, f"{kind}_y")
         return None, None
@@ -114,7 +118,7 @@ def _click(values: Values, told: Told) -> Acts:
     given = {f"click_{axis}": values.get(f"coordinate_{axis}") for axis in "xy"}
     if told.target is None and None in told.mouse() and None not in given.values():
         told.account.lose("its point is of the picture the model saw, maybe resized", told.step)
-        told = replace(told, metadata=given)
+        told = replace(told, result={"metadata": given})
     x, y = told.point()
     return (Click(x=x, y=y),)
 
@@ -131,8 +135,12 @@ def _input(values: Values, told: Told) -> Acts:
 def _select(values: Values, told: Told) -> Acts:
     if told.target is None:
         raise BadAction("which element it was is not told")
+    text = checks.text_of(values.get("text"), "text")
+    _, found, selected = text_in(told.result, "extracted_content").rpartition(_SELECTED)
+    if found and selected.endswith(")"):
+        return (Fill(value=selected.removesuffix(")")),)
     told.account.lose("the text of its option is taken as the option's value", told.step)
-    return (Fill(value=checks.text_of(values.get("text"), "text")),)
+    return (Fill(value=text),)
 
 
 def _scroll(values: Values, told: Told) -> Acts:

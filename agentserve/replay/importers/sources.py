@@ -1,35 +1,51 @@
-"""What importers of folders share: reading files that anyone may have written, and keeping account
-of what cannot be taken over."""
+"""What importers share: reading files that anyone may have written, bounded before they are used.
+
+Everything here raises RecordingError, which names the file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
+from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers.pictures import png_of
 
+MAX_JSON_BYTES = 16 * MIB
+"""Of a file that is read whole."""
 MAX_DEPTH = 40
 """Of JSON: it is stored within a line of a bundle, whose reader has a limit of its own."""
 MAX_PICTURES_BYTES = 512 * 2**20
 """Of all pictures of a recording together: they are held until the bundle is written."""
-MAX_ORIGIN_BYTES = 256 * 1024
-"""Of what is kept of one step as it was; a line of a bundle has a MiB."""
-MAX_DATA_BYTES = 256 * 1024
-"""The same of a recording as a whole, which is kept in its meta.json."""
-MAX_LOST = 400
-_MAX_SENTENCE = 400
 _PLAIN = re.compile(r"[^/\\\x00-\x1f\x7f]{1,255}")
+
+
+def read_source(path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
+    """The bytes of the file that was asked for."""
+    path = path.resolve()
+    return FolderEntries(path.parent).read(path.name, limit)
+
+
+def read_lines(data: bytes, entry: str, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file with one a line, each with what to call it in an error."""
+    lines = data.split(b"\n", most + 1)
+    if len(lines) > most + 1:
+        raise RecordingError(f"{entry}: more than {most} lines")
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"{entry} line {number}"
+            yield where, read_json_object(line, where)
 
 
 def read_json(data: bytes, entry: str) -> Any:
@@ -41,6 +57,11 @@ def read_json(data: bytes, entry: str) -> Any:
         raise RecordingError(f"{entry}: not JSON: {str(error)[:200]}") from error
     check_depth(value, entry)
     return value
+
+
+def read_json_object(data: bytes, entry: str) -> dict[str, Any]:
+    """The JSON object that the bytes are."""
+    return read_object(read_json(data, entry), entry)
 
 
 def check_depth(value: Any, entry: str) -> None:
@@ -83,46 +104,10 @@ def json_file(path: Path) -> tuple[Path, str]:
     return path, names[0]
 
 
-class Account:
-    """What could not be taken over, in sentences."""
-
-    def __init__(self) -> None:
-        self._sentences: dict[str, None] = {}
-        self._more = 0
-
-    def lose(self, sentence: str, step: int | None = None) -> None:
-        """``step`` is the number of the bundle's step, from 0."""
-        where = "" if step is None else f"step {step}: "
-        if len(self._sentences) < MAX_LOST:
-            self._sentences[(where + sentence)[:_MAX_SENTENCE]] = None
-        else:
-            self._more += 1
-
-    def cut(self, text: str, limit: int, what: str, step: int) -> str:
-        """A text that fits; that it was longer is a loss."""
-        if len(text) > limit:
-            self.lose(f"{what} has {len(text)} characters, {limit} are kept", step)
-        return text[:limit]
-
-    def origin(self, value: JsonValue, step: int) -> JsonValue:
-        """What is kept of a step as it was: all of it, or None when it is too large."""
-        size = len(to_json(value))
-        if size <= MAX_ORIGIN_BYTES:
-            return value
-        self.lose(f"the source's own line, of {size} bytes, is too large to be kept", step)
-        return None
-
-    def data(self, value: JsonValue) -> JsonValue:
-        """The same of a recording as a whole, in the form in which it is written."""
-        size = len(to_json({"imported": {"data": value}}, indent=2))
-        if size <= MAX_DATA_BYTES:
-            return value
-        self.lose(f"what the source says of the whole, in {size} bytes, is too large to be kept")
-        return None
-
-    def sentences(self) -> tuple[str, ...]:
-        more = (f"and {self._more} more",) if self._more else ()
-        return (*self._sentences, *more)
+def words(value: object, most: int = 80) -> str:
+    """A value of the source in an error or a note: quoted and cut, so that it stays a value."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 class Pictures:
