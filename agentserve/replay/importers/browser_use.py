@@ -30,16 +30,11 @@ from agentserve.replay.bundle.format import (
     EndLine,
     StepLine,
 )
+from agentserve.replay.importers.account import Account
 from agentserve.replay.importers.browser_use_actions import Told, read_action
 from agentserve.replay.importers.browser_use_elements import element_of
-from agentserve.replay.importers.sources import (
-    Account,
-    Pictures,
-    json_file,
-    read_json,
-    read_object,
-    text_in,
-)
+from agentserve.replay.importers.named_pictures import Pictures
+from agentserve.replay.importers.source import json_file, json_object, object_of, text_in
 from agentserve.replay.importers.statements import end_after
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -62,11 +57,11 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    history = read_object(read_json(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name), name)
+    history = json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
     said = history.get("history")
     if not isinstance(said, list) or not said or len(said) > MAX_STEPS:
         raise RecordingError(f"{name}: history must be a list of 1 to {MAX_STEPS} items")
-    items = [read_object(one, f"{name} item {at}") for at, one in enumerate(said)]
+    items = [object_of(one, f"{name} item {at}") for at, one in enumerate(said)]
     screens = [_screen(item, f"{name} item {at}", pictures) for at, item in enumerate(items)]
     viewport = pictures.viewport(screens, DEFAULT_VIEWPORT)
     steps: list[StepLine] = []

@@ -28,16 +28,39 @@ def read_source(path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
     return FolderEntries(path.parent).read(path.name, limit)
 
 
+def json_file(path: Path) -> tuple[Path, str]:
+    """The folder and the name of a JSON file, or of the only one in a folder."""
+    path = path.resolve()
+    if not path.is_dir():
+        return path.parent, path.name
+    names = sorted(one.name for one in path.iterdir() if one.suffix == ".json")
+    if len(names) != 1:
+        raise RecordingError(
+            f"{path.name}: {len(names)} JSON files in the folder", hint="name the one to import"
+        )
+    return path, names[0]
+
+
 def json_object(data: bytes, entry: str) -> dict[str, Any]:
     """The JSON object that the bytes are."""
     try:
         value = from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise RecordingError(f"{entry}: not JSON: {str(error)[:200]}") from error
+    check_depth(value, entry)
+    return object_of(value, entry)
+
+
+def object_of(value: object, entry: str) -> dict[str, Any]:
+    """The value itself, when it is a JSON object."""
     if not isinstance(value, dict):
         raise RecordingError(f"{entry}: a JSON object belongs here, not {type(value).__name__}")
-    check_depth(value, entry)
     return value
+
+
+def text_in(values: dict[str, Any], *names: str) -> str:
+    """The first of these fields that is a text, or nothing."""
+    return next((values[name] for name in names if isinstance(values.get(name), str)), "")
 
 
 def json_lines(data: bytes, entry: str, most: int) -> Iterator[tuple[str, dict[str, Any]]]:

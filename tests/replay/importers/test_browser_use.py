@@ -268,7 +268,7 @@ def test_what_tells_nothing_of_an_element_is_none(told):
     ("text", "words"),
     [
         ("{", "history.json: not JSON"),
-        ("[]", "a JSON object is expected"),
+        ("[]", "a JSON object belongs here"),
         ("{}", "history must be a list"),
         ('{"history": []}', "history must be a list"),
         ('{"history": [5]}', "item 0: a JSON object"),
