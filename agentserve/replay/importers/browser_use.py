@@ -65,8 +65,10 @@ def take(path: Path) -> Taken:
     screens = [_screen(item, f"{name} item {at}", pictures) for at, item in enumerate(items)]
     viewport = pictures.viewport(screens, DEFAULT_VIEWPORT)
     steps: list[StepLine] = []
+    tabs: dict[str, None] = {}
     for item, screen in zip(items, screens, strict=True):
-        steps += _steps(item, screen, viewport, len(steps), account)
+        tabs |= dict.fromkeys(_tabs(item))
+        steps += _steps(item, screen, viewport, tuple(tabs), len(steps), account)
         if len(steps) > MAX_STEPS:
             raise RecordingError(f"{name}: over {MAX_STEPS} actions")
     return Taken(
@@ -101,8 +103,18 @@ def _screen(item: dict[str, Any], where: str, pictures: Pictures) -> str | None:
     return None
 
 
+def _tabs(item: dict[str, Any]) -> list[str]:
+    """Ids of the tabs that are open."""
+    return [text_in(tab, "target_id") for tab in _objects(_object(item, "state").get("tabs"))]
+
+
 def _steps(
-    item: dict[str, Any], screen: str | None, viewport: Size, index: int, account: Account
+    item: dict[str, Any],
+    screen: str | None,
+    viewport: Size,
+    tabs: tuple[str, ...],
+    index: int,
+    account: Account,
 ) -> list[StepLine]:
     state, output = _object(item, "state"), _object(item, "model_output")
     results = _objects(item.get("result"))
@@ -119,7 +131,7 @@ def _steps(
             break
         result = results[part] if results else {}
         target = element_of(elements[part]) if part < len(elements) else None
-        told = Told(viewport, target, result, index + len(acts), account)
+        told = Told(viewport, target, result, tabs, index + len(acts), account)
         performed, at = read_action(action, told)
         acts += [(one, at, _outcome(result)) for one in performed or (None,)]
     if not acts:

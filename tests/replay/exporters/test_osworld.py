@@ -15,7 +15,14 @@ from replay.importers.folders import (
 from replay.replay_builders import DONE, make_png, make_result, make_step, record
 
 from agentserve.core.actions import Back, CallUser, Click, Done, Navigate, Scroll
-from agentserve.core.actions.recorded import CloseTab, Fill, OpenTab, Unsupported
+from agentserve.core.actions.recorded import (
+    ClickElement,
+    CloseTab,
+    Fill,
+    HoverElement,
+    OpenTab,
+    Unsupported,
+)
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Outcome
@@ -148,6 +155,28 @@ def test_what_a_desktop_says_otherwise_is_said(tmp_path, action, text):
     given = osworld.give(bundle(tmp_path, taken_with(action, Done())))
     assert [line["action"] for line in lines_of(given)] == [text, "DONE"]
     assert any(sentence.startswith("step 0: ") for sentence in given.lost)
+
+
+@pytest.mark.parametrize(
+    ("offset", "action", "text"),
+    [
+        (None, ClickElement(), "pyautogui.click(x=25, y=25, clicks=1, button='left')"),
+        ((1, 2), HoverElement(), "pyautogui.moveTo(x=11, y=22)"),
+        (
+            None,
+            ClickElement(clicks=3, modifiers=("Control", "Shift")),
+            "pyautogui.keyDown('ctrl')\npyautogui.keyDown('shift')\n"
+            "pyautogui.click(x=25, y=25, clicks=3, button='left')\n"
+            "pyautogui.keyUp('shift')\npyautogui.keyUp('ctrl')",
+        ),
+        ((1000, 2), ClickElement(), "WAIT"),
+    ],
+)
+def test_what_is_done_to_an_element_is_done_where_it_was(tmp_path, offset, action, text):
+    target = ElementTarget(box=PageBox(x=10, y=20, width=30, height=10), offset=offset)
+    given = osworld.give(bundle(tmp_path, taken_with(action, target=target)))
+    assert lines_of(given)[0]["action"] == text
+    assert given.lost
 
 
 def test_a_fill_is_typed_over_the_field(tmp_path):
