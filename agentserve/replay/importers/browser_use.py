@@ -44,7 +44,7 @@ _MAX_ACTIONS = 100
 _MAX_THOUGHT = 20_000
 _THOUGHTS = ("thinking", "evaluation_previous_goal", "memory", "next_goal")
 _PAGE = re.compile(r"(https?|file):")
-"""Where a recording can begin; what a browser shows first, as ``chrome://newtab``, is no page."""
+"""What a browser shows first, as ``chrome://newtab``, is no page."""
 _TASK = ("<user_request>\n", "\n</user_request>")
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 
@@ -75,7 +75,7 @@ def take(path: Path) -> Taken:
         format=FORMAT,
         viewport=viewport,
         steps=tuple(steps),
-        url=steps[0].url if _PAGE.match(steps[0].url) else "about:blank",
+        url=_begin(steps),
         task=_task(items[0])[:8000],
         created_at=_time(items[0]),
         end=_end(steps, items[-1]),
@@ -139,10 +139,11 @@ def _steps(
         acts = [(None, None, _outcome(results[0] if results else {}))]
     kept = {key: value for key, value in state.items() if key != "screenshot"}
     thought = _thought(output)
+    url = account.cut(text_in(state, "url"), 2000, "its address", index)
     return [
         StepLine(
             index=index + part,
-            url=account.cut(text_in(state, "url"), 2000, "its address", index),
+            url=url if _PAGE.match(url) else "",
             screenshot=None if part else screen,
             performed=performed,
             target=target,
@@ -155,6 +156,15 @@ def _steps(
         )
         for part, (performed, target, outcome) in enumerate(acts)
     ]
+
+
+def _begin(steps: list[StepLine]) -> str:
+    """The first page's address, or that of the first one that is gone to."""
+    for step in steps:
+        url = step.url or getattr(step.performed, "url", "")
+        if url:
+            return url
+    return ""
 
 
 def _task(item: dict[str, Any]) -> str:

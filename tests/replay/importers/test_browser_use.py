@@ -48,7 +48,9 @@ def test_a_history_that_browser_use_wrote():
         False, True, False, True, True, True, False, False, True,
     ]  # fmt: skip
     assert taken.lost == ()
-    assert taken.url == "about:blank"
+    # the new tab that it began with is no page: a replay begins with the first one
+    assert taken.url == "http://127.0.0.1:18931/login.html"
+    assert [step.url for step in taken.steps[:2]] == ["", taken.url]
     assert taken.task.startswith("Sign in with the e-mail address ada@example.com")
     assert taken.end is not None and (taken.end.end, taken.end.success) == ("done", True)
     assert taken.created_at is not None and taken.created_at.year == 2026
