@@ -80,6 +80,7 @@ class Finished:
     """A run that came to its end, and where it was recorded."""
 
     summary: RunSummary
+    """As recorded: without the values of secrets."""
     recording: Path
 
 
@@ -191,7 +192,7 @@ async def run_agent(
             check=opened.check,
             observers=[recorder, *observers],
         )
-    return Finished(summary, recorder.folder)
+    return Finished(recorder.redaction.secrets.hidden_in(summary), recorder.folder)
 
 
 async def _program_sha256(client: RouterClient, agent: Agent) -> str | None:

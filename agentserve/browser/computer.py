@@ -19,6 +19,7 @@ from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as PlaywrightError
 
 from agentserve.browser.acting import NAVIGATION_TIMEOUT_S, Actor
+from agentserve.browser.aria import aria_snapshot
 from agentserve.browser.capture import capture_still, resize_png
 from agentserve.browser.determinism import hide_caret, make_same
 from agentserve.browser.elements import element_at
@@ -46,9 +47,6 @@ from agentserve.core.sessions import Outcome
 from agentserve.vision.masks import masked
 
 ACTION_TIMEOUT_S = 10.0
-ARIA_TIMEOUT_S = 10.0
-MAX_ARIA_CHARS = 200_000
-"""Of UTF-8 that is less than a recording keeps of one."""
 _MESSAGE_CHARS = 2000
 
 
@@ -88,7 +86,7 @@ async def open_computer(
         )
         if network is not None:
             # before the tabs' own routes, which are asked first: what they refuse stays refused
-            await network.attach(context)
+            await network.attach(context, url)
         tabs = Tabs(context, policy, closed=closed)
         settler = Settler(context, settle_timeout_s)
         await hide_caret(context)
@@ -167,6 +165,19 @@ class PlaywrightComputer:
             )
         self._image_size = space.model
 
+    @property
+    def worlds(self) -> Worlds:
+        """Scripts of ours beside the pages'."""
+        return self._worlds
+
+    def touched(self) -> None:
+        """Somebody else acts on the pages: they must come to rest again."""
+        self._settler.disturbed()
+
+    def take_outcome(self) -> Outcome:
+        """What the pages have done of their own accord since this was asked, or since an action."""
+        return self._outcome()
+
     def renew(self) -> None:
         """Forget what pages have done so far: another task begins."""
         self._tabs.take_notes()
@@ -226,16 +237,19 @@ class PlaywrightComputer:
         outcome = await self._perform(aim.action, lambda: act_recorded(self._actor, aim, target))
         if isinstance(action, Resize) and outcome.status == "ok":
             self._viewport, self._image_size = action.size, None
-        return Performed(action=aim.action, outcome=outcome, found_by=aim.found and aim.found.chain)
+        return Performed(
+            action=aim.action,
+            outcome=outcome,
+            found_by=aim.found and aim.found.chain,
+            found_text=aim.found.text if aim.found else "",
+        )
 
     async def aria(self) -> str:
-        page = self._tabs.front
         try:
-            snapshot = await page.locator("body").aria_snapshot(timeout=ARIA_TIMEOUT_S * 1000)
+            return await aria_snapshot(self._tabs.front)
         except PlaywrightError as error:
             self._check_alive()
             raise BrowserFailed(f"no aria snapshot: {_first_line(error)}") from error
-        return snapshot[:MAX_ARIA_CHARS]
 
     async def network_notes(self) -> list[NetworkNote]:
         return [] if self._network is None else await self._network.take_notes()

@@ -23,6 +23,12 @@ _ELEMENT_AT = (Path(__file__).parent / "scripts" / "element_at.js").read_text(en
 _NAMED_ROLES = ("button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "tab",
                 "menuitem", "option", "switch", "heading", "img")  # fmt: skip
 """Looked through for an accessible name whose role is not recorded."""
+_TEXT = """element => {
+  const text = element.matches('input, textarea, select')
+    ? element.getAttribute('placeholder') ?? '' : element.textContent;
+  return text.slice(0, 4000).replace(/\\s+/g, ' ').trim().slice(0, 200);
+}"""
+"""As element_at.js says it."""
 _FRAMES = ("IFRAME", "FRAME")
 
 Scope = Page | FrameLocator | Locator
@@ -37,6 +43,8 @@ class Found:
     """In the viewport, in CSS px; outside of it where the page is scrolled."""
     chain: Chain
     """What found it."""
+    text: str
+    """What it shows, as ElementTarget.text has it."""
 
 
 async def element_at(worlds: Worlds, page: Page, x: float, y: float) -> ElementTarget | None:
@@ -82,7 +90,8 @@ async def _by_chain(page: Page, chain: Chain) -> Found | None:
         box = None if handle is None else await handle.bounding_box()
         if handle is None or box is None:
             return None
-        return Found(handle, PageBox(**box), chain)
+        text = await handle.evaluate(_TEXT)
+        return Found(handle, PageBox(**box), chain, str(text)[:200])
     except PlaywrightError:
         return None
 
@@ -92,6 +101,8 @@ async def _only(scope: Scope, selector: Selector) -> Locator | None:
     for locator in _locators(scope, selector):
         if not 1 <= await locator.count() <= MOST_MATCHES:
             continue
+        if selector.nth is not None:
+            locator = locator.nth(selector.nth)
         visible = locator.filter(visible=True)
         if await visible.count() == 1:
             return visible
@@ -99,21 +110,21 @@ async def _only(scope: Scope, selector: Selector) -> Locator | None:
 
 
 def _locators(scope: Scope, selector: Selector) -> Iterator[Locator]:
-    value = selector.value
+    value, exact = selector.value, selector.exact
     match selector.engine:
         case "css" | "xpath":
             yield scope.locator(f"{selector.engine}={value}")
         case "text":
-            yield scope.get_by_text(value, exact=True)
+            yield scope.get_by_text(value, exact=exact)
         case "test_id":
             yield scope.get_by_test_id(value)
         case "aria" if selector.role:
             # the role is free text of a recording; what is none matches nothing
-            yield scope.get_by_role(selector.role, name=value, exact=True)  # type: ignore[arg-type]
+            yield scope.get_by_role(selector.role, name=value or None, exact=exact)  # type: ignore[arg-type]
         case "aria":
-            by_role = scope.get_by_role(_NAMED_ROLES[0], name=value, exact=True)
+            by_role = scope.get_by_role(_NAMED_ROLES[0], name=value, exact=exact)
             for role in _NAMED_ROLES[1:]:
-                by_role = by_role.or_(scope.get_by_role(role, name=value, exact=True))
+                by_role = by_role.or_(scope.get_by_role(role, name=value, exact=exact))
             yield by_role
-            yield scope.get_by_label(value, exact=True)
-            yield scope.get_by_text(value, exact=True)
+            yield scope.get_by_label(value, exact=exact)
+            yield scope.get_by_text(value, exact=exact)

@@ -7,14 +7,17 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
+from agentserve.browser.policy import origin_of
 from agentserve.core.config import chromium_path
-from agentserve.core.errors import BrowserFailed
+from agentserve.core.errors import BrowserFailed, InvalidRequest
 
 LAUNCH_TIMEOUT_S = 60.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 FLAGS = (
     "--disable-gpu",
@@ -61,6 +64,37 @@ async def launch_browser(*, headed: bool = False) -> AsyncIterator[Browser]:
                 f"Chromium did not start: {error.message.splitlines()[0]}",
                 hint="install it (apt-get install chromium, or playwright install chromium), or "
                 "set CHROMIUM to one",
+            ) from error
+        try:
+            yield browser
+        finally:
+            with suppress(PlaywrightError):  # already gone
+                await asyncio.shield(asyncio.ensure_future(browser.close()))
+
+
+@asynccontextmanager
+async def connect_browser(endpoint: str) -> AsyncIterator[Browser]:
+    """A Chromium that runs already, with ``--remote-debugging-port``, on this machine; it goes on
+    running. Its tabs and its profile are left alone: computers have contexts of their own.
+
+    Raises InvalidRequest for an address that is not this machine's (who listens there can do
+    anything to the browser, and no password protects it), BrowserFailed when nothing answers.
+    """
+    origin = origin_of(endpoint)
+    if urlsplit(origin).hostname not in _LOOPBACK:
+        raise InvalidRequest(
+            f"{origin} is not on this machine",
+            hint="forward its port: ssh -L 9222:127.0.0.1:9222 HOST",
+        )
+    async with async_playwright() as playwright:
+        try:
+            browser = await playwright.chromium.connect_over_cdp(
+                origin, timeout=LAUNCH_TIMEOUT_S * 1000
+            )
+        except PlaywrightError as error:
+            raise BrowserFailed(
+                f"no browser answers at {origin}: {error.message.splitlines()[0]}",
+                hint="start one with --remote-debugging-port=9222",
             ) from error
         try:
             yield browser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from playwright.async_api import ElementHandle
 from playwright.async_api import Error as PlaywrightError
@@ -67,7 +67,7 @@ async def _in_view(found: Found) -> Found | None:
         box = await found.handle.bounding_box()
     except PlaywrightError:
         return None  # it went meanwhile
-    return None if box is None else Found(found.handle, PageBox(**box), found.chain)
+    return None if box is None else replace(found, box=PageBox(**box))
 
 
 def aim(target: ElementTarget, box: PageBox, viewport: Size) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from agentserve.cli import (
     demo,
     keys,
     nano,
+    record,
     recording,
     replay,
     run,
@@ -56,6 +57,7 @@ app.command("worker", context_settings={"allow_extra_args": True, "ignore_unknow
     worker.worker
 )
 app.command("run")(run.run)
+app.command("record")(record.record)
 app.command("replay")(replay.replay)
 app.command("scenarios")(scenarios.scenarios)
 app.command("cost")(cost.cost)

@@ -9,6 +9,7 @@ from rich.markup import escape
 from agentserve.core.actions import format_action
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.sessions import Session
+from agentserve.replay.redaction.secrets import Secrets
 
 
 def step_line(step: Step) -> str:
@@ -40,19 +41,21 @@ def end_line(summary: RunSummary) -> str:
 
 
 class Narrator:
-    """A RunObserver that says each line to ``say``."""
+    """A RunObserver that says each line to ``say``, without the values of secrets: what a run
+    prints is kept as well, by whoever runs it unattended."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], secrets: Secrets) -> None:
         self._say = say
+        self._secrets = secrets
 
     async def started(self, session: Session, url: str) -> None:
-        self._say(f"session {session.id} on {escape(url)}")
+        self._say(f"session {session.id} on {escape(self._secrets.hidden(url))}")
 
     async def screenshot(self, index: int, image: bytes) -> None:
         pass
 
     async def step(self, step: Step) -> None:
-        self._say(step_line(step))
+        self._say(step_line(self._secrets.hidden_in(step)))
 
     async def ended(self, summary: RunSummary) -> None:
-        self._say(end_line(summary))
+        self._say(end_line(self._secrets.hidden_in(summary)))

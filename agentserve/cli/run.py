@@ -178,6 +178,7 @@ async def _run(
     from agentserve.browser.launch import launch_browser
     from agentserve.cli.narrate import Narrator
     from agentserve.cli.router_or_local import router_or_local
+    from agentserve.replay.redaction.secrets import Secrets
 
     path = agent.program_file()
     programs = (path,) if path else ()
@@ -201,7 +202,7 @@ async def _run(
                 config,
                 recordings,
                 seed=seed,
-                observers=[Narrator(err.print)],
+                observers=[Narrator(err.print, Secrets(redacted.secrets))],
                 redacted=redacted,
             )
 

@@ -92,6 +92,8 @@ class Performed(Wire):
     outcome: Outcome
     found_by: Chain | None = None
     """The selectors that found its target; None: it was aimed at the recorded point."""
+    found_text: str = ""
+    """What the found target shows."""
 
 
 class NetworkNote(Wire):

@@ -309,8 +309,8 @@ class TokenMap(Wire):
     """The screen's tokens around a turn. Bitmaps are base64, in raster order, the first token the
     highest bit of the first byte."""
 
-    rows: int
-    columns: int
+    rows: Annotated[int, Field(ge=1, le=1024)]
+    columns: Annotated[int, Field(ge=1, le=1024)]
     sent: str
     """Places that the turn sent anew."""
     live: str

@@ -49,7 +49,7 @@ async def replay_one(
                 hint="agentserve replay --mode engine --worker URL --against URL",
             )
     report = replayed.report.model_copy(update={"name": name})
-    return replace(replayed, report=report)
+    return replace(replayed, report=report, expectations=rules)
 
 
 def rules_for(recording: Recording, options: ReplayOptions) -> Expectations:

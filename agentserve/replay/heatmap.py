@@ -10,8 +10,8 @@ from PIL import Image
 
 from agentserve.core.sessions import TokenMap
 
-_TINTS = {
-    # (sent in this turn, live behind its answer) -> colour, share of it
+TINTS = {
+    # (sent in this turn, live behind its answer) -> colour, share of it; pages draw the same
     (True, True): ((46, 160, 67), 0.25),
     (True, False): ((218, 54, 51), 0.6),
     (False, True): ((0, 0, 0), 0.0),
@@ -29,7 +29,7 @@ def draw_heatmap(png: bytes, tokens: TokenMap) -> bytes:
     sent, live = (_places(bitmap, tokens) for bitmap in (tokens.sent, tokens.live))
     colour = np.zeros((tokens.rows, tokens.columns, 3))
     share = np.zeros((tokens.rows, tokens.columns, 1))
-    for (is_sent, is_live), (tint, weight) in _TINTS.items():
+    for (is_sent, is_live), (tint, weight) in TINTS.items():
         where = (sent == is_sent) & (live == is_live)
         colour[where], share[where] = tint, weight
     rows = np.arange(image.height) * tokens.rows // image.height

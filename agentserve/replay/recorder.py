@@ -54,7 +54,7 @@ class Recorder:
             "program_sha256": program_sha256,
             "worker": worker,
         }
-        self._redaction = Redaction(tuple(masks), Secrets(secrets or {}))
+        self.redaction = Redaction(tuple(masks), Secrets(secrets or {}))
         self._writer: RecordingWriter | None = None
         self._screenshot: tuple[int, str] | None = None
         self._image: bytes | None = None
@@ -73,7 +73,7 @@ class Recorder:
             space=session.space,
         )
         self._thins = session.compression != Compression()
-        self._writer = await asyncio.to_thread(RecordingWriter, self._root, meta, self._redaction)
+        self._writer = await asyncio.to_thread(RecordingWriter, self._root, meta, self.redaction)
 
     async def screenshot(self, index: int, image: bytes) -> None:
         writer = self._started()

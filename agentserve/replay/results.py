@@ -15,6 +15,7 @@ from agentserve.core.plans import Sha256
 from agentserve.core.sessions import InvalidAction, SessionId, TokenMap, Usage
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import Expectations
 
 Mode = Literal["model", "browser", "full", "engine"]
 """``model``: the recorded screens through a router; ``browser``: the recorded actions on the live
@@ -113,6 +114,8 @@ class Replayed:
     """PNGs of the replay by SHA-256; the recording's are read from it."""
     arias: Mapping[str, bytes] = field(default_factory=dict)
     """Aria snapshots of the replay, likewise."""
+    expectations: Expectations | None = None
+    """What it was compared by, when not by the recording's own."""
 
 
 OnStep = Callable[[StepReport], None]

@@ -24,14 +24,22 @@ from agentserve.replay.telling import (
 )
 
 _USAGE = (("prompt", "prompt_tokens"), ("cached", "cached_tokens"), ("visual", "visual_tokens"))
+_MAX_STEPS = 60
+"""Of a longer replay, steps that are the same are only counted."""
+_MAX_LISTED = 8
+"""Of what differs in one place; pages and JUnit files have all of it."""
 
 
 def replay_summary(report: ReplayReport, *, page: Path | None = None) -> RenderableType:
-    """One replay in full: every step, what differs in it, and what to do next. ``page`` is where
+    """One replay in full: its steps, what differs in them, and what to do next. ``page`` is where
     its HTML page lies."""
     tree = Tree(_title(report), guide_style="dim")
+    whole = len(report.steps) <= _MAX_STEPS
     for step in report.steps:
-        _add_step(tree, step)
+        if whole or not step.same:
+            _add_step(tree, step)
+    if not whole:
+        tree.add(Text.assemble(_mark(True), f" {report.totals.same} steps the same"))
     _add_rest(tree, report)
     return Group(tree, _verdict(report), *_next([report], page))
 
@@ -79,8 +87,10 @@ def _add_rest(tree: Tree, report: ReplayReport) -> None:
 
 
 def _add_differences(tree: Tree, differences: Sequence[Difference]) -> None:
-    for difference in differences:
+    for difference in differences[:_MAX_LISTED]:
         _add_differences(tree.add(_difference(difference)), difference.parts)
+    if (left := len(differences) - _MAX_LISTED) > 0:
+        tree.add(Text(f"… and {left} more", style="dim"))
 
 
 def _difference(difference: Difference) -> Text:

@@ -139,6 +139,26 @@ async def test_a_name_without_a_role_finds_what_people_call_so(
         assert await found.handle.evaluate("e => e.tagName") == tag
 
 
+@pytest.mark.parametrize(
+    ("selector", "top"),
+    [
+        (Selector(engine="aria", value="Twin", role="button", nth=1), 100),
+        (Selector(engine="aria", value="Twin", role="button", nth=-1), 100),
+        (Selector(engine="css", value="button", nth=2), 70),
+        (Selector(engine="aria", value="dro", role="button", exact=False), 40),
+        (Selector(engine="text", value="line OF", exact=False), 160),
+        (Selector(engine="aria", value="", role="checkbox"), 43),
+        (Selector(engine="aria", value="Twin", role="button", nth=2), None),
+        (Selector(engine="aria", value="dro", role="button"), None),
+    ],
+)
+async def test_parts_of_names_and_places_among_several(
+    computer: PlaywrightComputer, selector: Selector, top: int | None
+) -> None:
+    found = await find(computer.page, ElementTarget(selectors=((selector,),)))
+    assert (found and round(found.box.y)) == top
+
+
 async def test_every_way_to_what_can_be_clicked_on_a_real_page_leads_there(
     browser: Browser,
 ) -> None:

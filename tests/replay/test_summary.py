@@ -106,3 +106,19 @@ def test_no_text_can_steer_a_terminal_or_rich():
         assert "[red]bold[/red]" in text and not any(
             line.startswith("second") for line in text.splitlines()
         )
+
+
+def test_of_many_regions_the_first_are_listed():
+    many = SCREEN.model_copy(update={"parts": SCREEN.parts * 21})
+    lines = shown(replay_summary(make_report(make_step_report(0, many))))
+    assert sum("screen.region" in line for line in lines) == 8
+    assert any(line.endswith("… and 13 more") for line in lines)
+
+
+def test_of_a_long_replay_what_is_the_same_is_counted():
+    steps = [make_step_report(index, *([POINT] if index == 7 else [])) for index in range(200)]
+    lines = shown(replay_summary(make_report(*steps)))
+    assert [line for line in lines if " step " in line] == [
+        "├── ✗ step 7  click 40 60  prompt 200, cached 100, visual 80"
+    ]
+    assert "└── ✓ 199 steps the same" in lines

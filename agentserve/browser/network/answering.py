@@ -16,14 +16,19 @@ MAX_NOTES = 200
 
 class Answering:
     """Answers a context's requests from a HAR file. What was not recorded fails, or is fetched live
-    (``on_miss``); both are noted. With ``fail`` nothing reaches the network."""
+    (``on_miss``); both are noted. With ``fail`` nothing reaches the network.
 
-    def __init__(self, har: Har, on_miss: OnMiss = "fail") -> None:
+    What was recorded at ``recorded_url``'s origin answers at that of the context's start page.
+    """
+
+    def __init__(self, har: Har, on_miss: OnMiss = "fail", *, recorded_url: str = "") -> None:
         self._har = har
         self._on_miss = on_miss
+        self._recorded_url = recorded_url
         self._notes: list[NetworkNote] = []
 
-    async def attach(self, context: BrowserContext) -> None:
+    async def attach(self, context: BrowserContext, start_url: str) -> None:
+        self._har.moved(self._recorded_url, start_url)
         await context.route("**/*", self._on_request)
         if self._on_miss == "fail":
             # a socket's messages are in no HAR file

@@ -96,11 +96,12 @@ class Har:
         self._moved: tuple[str, str] | None = None
 
     def moved(self, recorded_url: str, live_url: str) -> None:
-        """The recorded site is at another origin now: questions there are asked as if here.
-
-        Raises InvalidRequest for what is no http(s) address.
-        """
-        self._moved = (origin_of(recorded_url), origin_of(live_url))
+        """The recorded site is at another origin now: questions there are asked as if here. Without
+        effect when one of them is no http(s) address."""
+        try:
+            self._moved = (origin_of(recorded_url), origin_of(live_url))
+        except InvalidRequest:
+            self._moved = None
 
     def answer(self, question: Question) -> Answer | None:
         """The next answer to a question as it is asked live. None: it was never asked."""

@@ -29,7 +29,7 @@ class NetworkRecording:
         self._context: BrowserContext | None = None
         self._folder = ""
 
-    async def attach(self, context: BrowserContext) -> None:
+    async def attach(self, context: BrowserContext, start_url: str) -> None:
         self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="agentserve-")
         self._context = context
         path = Path(self._folder) / "network.har"

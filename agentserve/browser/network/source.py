@@ -12,8 +12,9 @@ from agentserve.core.runs import NetworkNote
 class Network(Protocol):
     """One for each browser context."""
 
-    async def attach(self, context: BrowserContext) -> None:
-        """Before the context has pages. Raises Playwright's errors."""
+    async def attach(self, context: BrowserContext, start_url: str) -> None:
+        """Before the context has pages; the first will be ``start_url``. Raises Playwright's
+        errors."""
         ...
 
     async def take_notes(self) -> list[NetworkNote]:

@@ -19,15 +19,20 @@ _ABORTED = "ERR_ABORTED"
 
 class Watching:
     """Notes answers that are not the recorded ones: their status or what their body says. A request
-    that was not recorded is noted, too; one that is not made any more is not."""
+    that was not recorded is noted, too; one that is not made any more is not.
 
-    def __init__(self, har: Har) -> None:
+    What was recorded at ``recorded_url``'s origin is expected at that of the context's start page.
+    """
+
+    def __init__(self, har: Har, *, recorded_url: str = "") -> None:
         self._har = har
+        self._recorded_url = recorded_url
         self._notes: list[NetworkNote] = []
         self._recorded: dict[Request, Answer | None] = {}
         self._judging: set[asyncio.Task[None]] = set()
 
-    async def attach(self, context: BrowserContext) -> None:
+    async def attach(self, context: BrowserContext, start_url: str) -> None:
+        self._har.moved(self._recorded_url, start_url)
         context.on("request", self._begun)
         context.on("requestfinished", self._ended)
         context.on("requestfailed", self._ended)
@@ -83,11 +88,19 @@ async def _live(request: Request) -> Answer | None:
 
 
 def _told(answer: Answer) -> str:
-    """An answer in few words that differ when the answers do."""
+    """An answer in few words that differ when the answers say something else."""
     if answer.failure:
         return "failed"
     if 300 <= answer.status < 400:
         return str(answer.status)
     said = meaning(answer.body.decode("utf-8", "surrogateescape"), answer.content_type)
     digest = hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
-    return f"{answer.status}, {len(answer.body)} bytes, sha256 {digest[:16]}"
+    return f"{answer.status}, sha256 {digest[:16]}{_beginning(said, answer.content_type)}"
+
+
+def _beginning(said: str, content_type: str) -> str:
+    """Of a body that people can read."""
+    if not content_type.startswith(("text/", "application/json")):
+        return ""
+    line = " ".join(said[:400].split()).encode("utf-8", "replace").decode()
+    return f": {line[:100]}"

@@ -1,6 +1,7 @@
 // The element at a point of the viewport, and ways to find it again. Runs in an isolated world: the
 // page cannot change what is called here, only the elements that are looked at. All work is bounded.
-(x, y) => {
+// `given` is looked at instead of the element at the point.
+(x, y, document = globalThis.document, given = null) => {
   const MOST_LEVELS = 8;       // frames and shadow roots in one another
   const MOST_ANCESTORS = 60;   // of a path
   const MOST_CANDIDATES = 2000;
@@ -190,43 +191,68 @@
         === index);
   }
 
-  let root = document, left = 0, top = 0, element = null;
-  const hosts = [];  // the surest way to each frame and shadow host on the way down
-  for (let level = 0; level < MOST_LEVELS; level++) {
-    const at = root.elementFromPoint(x - left, y - top);
-    if (!at || at === element) break;
-    const inner_root = at.getRootNode();
-    if (inner_root !== root) {  // content that a shadow host was given: it belongs outside of it
-      if (element) { hosts.pop(); root = inner_root; element = at; }
-      break;
+  // Of a frame's content from the left upper corner of the viewport; null: of another origin.
+  function corner(inner) {
+    let x = 0, y = 0, at = inner;
+    for (let level = 0; at !== document && level < MOST_LEVELS; level++) {
+      const frame = at.defaultView?.frameElement;
+      if (!frame) return null;
+      const box = frame.getBoundingClientRect(), style = getComputedStyle(frame);
+      x += box.left + frame.clientLeft + parseFloat(style.paddingLeft);
+      y += box.top + frame.clientTop + parseFloat(style.paddingTop);
+      at = frame.ownerDocument;
     }
-    element = at;
-    let below = at.shadowRoot;
-    if (!below && at.matches('iframe, frame')) {
-      try { below = at.contentDocument; } catch { below = null; }
-      if (below) {
-        const box = at.getBoundingClientRect(), style = getComputedStyle(at);
-        left += box.left + at.clientLeft + parseFloat(style.paddingLeft);
-        top += box.top + at.clientTop + parseFloat(style.paddingTop);
-      }
-    }
-    if (!below || !below.elementFromPoint(x - left, y - top)) break;
-    if (below === at.shadowRoot && below.elementFromPoint(x - left, y - top) === at) break;
-    const [way] = ways_to(at, root);
-    if (!way) break;
-    hosts.push(way);
-    root = below;
+    return {x, y};
   }
-  if (!element) return null;
-  const chosen = element.closest(INTERACTIVE);
-  if (chosen && chosen.getRootNode() === element.getRootNode()) element = chosen;
+
+  function inside(element) {
+    if (element.shadowRoot) return element.shadowRoot;
+    if (!element.matches('iframe, frame')) return null;
+    try { return element.contentDocument; } catch { return null; }
+  }
+
+  // Down through open shadow roots and frames, as far as there is an element at the point.
+  function deepest() {
+    let root = document, element = null;
+    for (let level = 0; root && level < MOST_LEVELS; level++) {
+      const from = corner(document_of(root));
+      const at = from && root.elementFromPoint(x - from.x, y - from.y);
+      if (!at || at === element) break;
+      element = at;
+      if (at.getRootNode() !== root) break;  // content that a shadow host was given
+      root = inside(at);
+    }
+    const whole = element?.closest(INTERACTIVE);
+    return whole ?? element;
+  }
+
+  // The surest way to each frame and shadow host around an element; null where there is none.
+  function hosts_of(element) {
+    const hosts = [];
+    let root = element.getRootNode();
+    while (root !== document) {
+      const host = root.host ?? root.defaultView?.frameElement;
+      if (!host || hosts.length >= MOST_LEVELS) return null;
+      root = host.getRootNode();
+      const [way] = ways_to(host, root);
+      if (!way) return null;
+      hosts.unshift(way);
+    }
+    return hosts;
+  }
+
+  const element = given ?? deepest();
+  const from = element && corner(element.ownerDocument);
+  if (!from) return null;
   const box = element.getBoundingClientRect();
+  const left = box.left + from.x, top = box.top + from.y;
+  const hosts = hosts_of(element);
   const shown = element.matches('input, textarea, select')
     ? element.getAttribute('placeholder') ?? '' : element.textContent;
   return {
-    selectors: ways_to(element, root).map(way => [...hosts, way]),
-    box: {x: box.left + left, y: box.top + top, width: box.width, height: box.height},
-    offset: [x - box.left - left, y - box.top - top],
+    selectors: hosts ? ways_to(element, element.getRootNode()).map(way => [...hosts, way]) : [],
+    box: {x: left, y: top, width: box.width, height: box.height},
+    offset: given ? null : [x - left, y - top],
     tag: element.localName.slice(0, MOST_CHARACTERS),
     text: squeeze(shown).slice(0, MOST_CHARACTERS),
   };

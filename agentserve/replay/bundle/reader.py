@@ -22,13 +22,10 @@ from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import SessionCreate, TurnResult
 from agentserve.replay.bundle.archive import ZipEntries
 from agentserve.replay.bundle.entries import Entries, damaged, label
-from agentserve.replay.bundle.expectations import check_expectations
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
-    EXPECT,
     LINE_ADAPTER,
     MAX_ARIA_BYTES,
-    MAX_EXPECT_BYTES,
     MAX_LINE_BYTES,
     MAX_LINES,
     MAX_META_BYTES,
@@ -134,15 +131,6 @@ class Recording:
         data = self.entries.read(NETWORK, MAX_NETWORK_BYTES)
         with self._named(NETWORK):
             parse_har(data)
-        return data
-
-    def expectations(self) -> bytes | None:
-        """expect.json, which is a JSON object; None when there is none."""
-        if not self.entries.has(EXPECT):
-            return None
-        data = self.entries.read(EXPECT, MAX_EXPECT_BYTES)
-        with self._named(EXPECT):
-            check_expectations(data)
         return data
 
     @contextmanager

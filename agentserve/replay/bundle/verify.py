@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from agentserve.replay.bundle.format import (
     NETWORK,
     STEPS,
     StepLine,
+    aria_entry,
     entry_limit,
     heatmap_entry,
     screenshot_entry,
@@ -31,6 +32,7 @@ from agentserve.replay.bundle.reader import (
     read_meta,
 )
 from agentserve.replay.bundle.sense import check_meta, check_steps
+from agentserve.replay.compare.expectations import Expectations, expectations_of
 from agentserve.vision.screenshots import pixels_of
 
 
@@ -92,28 +94,42 @@ def verify(path: Path) -> list[Finding]:
                     "the recording was cut off: there is no line about its end",
                     "it replays up to there; record it again to have all of it",
                 )
-        with findings.caught():
-            _check_names(entries, steps, findings)
+        used = None
         if meta is not None:
             recording = Recording(entries=entries, meta=meta, steps=steps or (), end=None)
-            _check_contents(recording, findings)
+            rules = _check_contents(recording, findings)
+            if steps is not None and rules is not None:
+                used = _used(steps, rules)
+        with findings.caught():
+            _check_names(entries, used, findings)
     return findings.found
 
 
-def _check_names(entries: Entries, steps: tuple[StepLine, ...] | None, findings: _Findings) -> None:
-    """What is there, and belongs to nothing. ``steps`` None: they cannot be read."""
-    used: set[str] = {META, STEPS, NETWORK, EXPECT}
-    if steps is not None:
-        used |= {*named_entries(steps), *(heatmap_entry(step.index) for step in steps)}
+def _used(steps: Sequence[StepLine], rules: Expectations) -> set[str]:
+    """What belongs to something, of all that a bundle may hold."""
+    return {
+        *(META, STEPS, NETWORK, EXPECT),
+        *named_entries(steps),
+        *(heatmap_entry(step.index) for step in steps),
+        *(screenshot_entry(sha) for sha in _accepted(rules)),
+        *(aria_entry(sha) for step in rules.steps for sha in step.accepted_aria),
+    }
+
+
+def _accepted(rules: Expectations) -> list[str]:
+    return [sha for step in rules.steps for sha in step.accepted_screens]
+
+
+def _check_names(entries: Entries, used: set[str] | None, findings: _Findings) -> None:
+    """What is there, and belongs to nothing. ``used`` None: that is not known."""
     folded: dict[str, str] = {}
     for entry in entries.names():
         if (other := folded.setdefault(entry.casefold(), entry)) != entry:
             reason = f"differs from {shown(other)} by case alone"
             findings.error(damaged(entries.name, entry, reason, "remove one of the two"))
-        limit = entry_limit(entry)
-        if limit is None:
+        if entry_limit(entry) is None:
             _check_foreign(entries, entry, findings)
-        elif steps is not None and entry not in used:
+        elif used is not None and entry not in used:
             hint = "remove it, if nobody needs it: a replay does not"
             findings.warn(entries.name, entry, "no step names it", hint)
 
@@ -133,7 +149,8 @@ def _check_foreign(entries: Entries, entry: str, findings: _Findings) -> None:
     findings.warn(entries.name, entry, reason, hint)
 
 
-def _check_contents(recording: Recording, findings: _Findings) -> None:
+def _check_contents(recording: Recording, findings: _Findings) -> Expectations | None:
+    """Returns the rules of a replay; None when they cannot be read."""
     meta, name = recording.meta, recording.name
     har = recording.entries.has(NETWORK)
     for reason in check_meta(meta):
@@ -143,25 +160,32 @@ def _check_contents(recording: Recording, findings: _Findings) -> None:
         findings.error(damaged(name, NETWORK, reason))
     with findings.caught():
         recording.network()
-    with findings.caught():
-        recording.expectations()
-    sizes = _check_pictures(recording, findings)
+    rules = None
+    with findings.caught(EXPECT):
+        rules = expectations_of(recording)
+    sizes = _check_pictures(recording, rules or Expectations(), findings)
     for line in check_steps(meta, recording.steps, sizes):
         entry = f"{STEPS} line {line.number}"
         if line.certain:
             findings.error(damaged(name, entry, line.reason, line.hint))
         else:
             findings.warn(name, entry, line.reason, line.hint)
+    return rules
 
 
-def _check_pictures(recording: Recording, findings: _Findings) -> dict[str, Size]:
+def _check_pictures(
+    recording: Recording, rules: Expectations, findings: _Findings
+) -> dict[str, Size]:
     """Sizes of the screenshots that are whole, by their hashes."""
     sizes: dict[str, Size] = {}
-    for sha in dict.fromkeys(step.screenshot for step in recording.steps if step.screenshot):
+    screens = [step.screenshot for step in recording.steps if step.screenshot]
+    arias = [step.aria for step in recording.steps if step.aria]
+    for sha in dict.fromkeys([*screens, *_accepted(rules)]):
         with findings.caught():
             data = recording.screenshot(sha)
             sizes[sha] = _decoded_size(recording.name, screenshot_entry(sha), data)
-    for sha in dict.fromkeys(step.aria for step in recording.steps if step.aria):
+    arias += [sha for step in rules.steps for sha in step.accepted_aria]
+    for sha in dict.fromkeys(arias):
         with findings.caught():
             recording.aria(sha)
     for step in recording.steps:

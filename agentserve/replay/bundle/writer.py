@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from pydantic_core import from_json
+
 from agentserve.core.actions.recorded import Resize
 from agentserve.core.errors import BadScreenshot, RecordingError
-from agentserve.replay.bundle.expectations import check_expectations
 from agentserve.replay.bundle.files import append_whole, sync_folder, write_whole
 from agentserve.replay.bundle.format import (
     EXPECT,
@@ -104,7 +105,7 @@ class RecordingWriter:
 
     def set_expectations(self, expectations: bytes) -> None:
         """Store what a replay must find, as JSON, in the place of what was stored before."""
-        check_expectations(expectations)
+        _check_object(expectations)
         data = self.redaction.secrets.hidden(expectations.decode()).encode()
         with self._lock:
             write_expectations(self.folder, data)
@@ -149,9 +150,19 @@ def write_expectations(folder: Path, expectations: bytes) -> None:
             f"{folder} is no folder with a recording",
             hint="expectations of a zip file are changed in what `recording unpack` makes of it",
         )
-    check_expectations(expectations)
+    _check_object(expectations)
     with _translated(folder):
         write_whole(folder / EXPECT, expectations)
+
+
+def _check_object(data: bytes) -> None:
+    """What expectations say is compare's to know; they are a JSON object."""
+    try:
+        values = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise RecordingError(f"{EXPECT}: not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise RecordingError(f"{EXPECT}: not a JSON object")
 
 
 def _check_size(what: str, data: bytes, limit: int) -> None:

@@ -17,6 +17,7 @@ fields, bounded, and patterns are those of an engine that always ends soon (text
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -210,8 +211,9 @@ class Expectations(Wire):
 
     def own(self, index: int) -> StepExpectation:
         """What was said of a step alone."""
-        found = (step for step in self.steps if step.index == index)
-        return next(found, StepExpectation(index=index))
+        place = bisect_left(self.steps, index, key=lambda step: step.index)
+        found = self.steps[place : place + 1]
+        return found[0] if found and found[0].index == index else StepExpectation(index=index)
 
 
 def parse_expectations(data: bytes, name: str) -> Expectations:

@@ -34,13 +34,13 @@ from agentserve.core.actions.recorded import (
 )
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters.chrome_selectors import selectors_of
 from agentserve.replay.exporters.given import Given
 from agentserve.replay.importers.chrome import FORMAT
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP
-from agentserve.replay.lost import Lost
 
 MAX_TIMEOUT_MS = 30_000
 """The most that Chrome takes."""
@@ -58,7 +58,7 @@ Step = dict[str, Any]
 
 def give(recording: Recording) -> Given:
     """The recording as a file that Chrome imports."""
-    lost = Lost()
+    account = Account()
     from_chrome = recording.meta.imported is not None and recording.meta.imported.format == FORMAT
     steps = [] if from_chrome else _begin(recording)
     for step in recording.steps:
@@ -69,17 +69,17 @@ def give(recording: Recording) -> Given:
         elif isinstance(step.performed, Resize):
             steps.append(_viewport(step.performed.size, recording.meta.scale))
         else:
-            steps += _given(step, lost)
+            steps += _given(step, account)
     if any(step.screenshot for step in recording.steps):
-        lost.add("the screenshots")
+        account.lose("the screenshots")
     if any(step.result or step.thought for step in recording.steps):
-        lost.add("what was thought and answered beside the actions")
+        account.lose("what was thought and answered beside the actions")
     about: dict[str, Any] = {"title": recording.meta.task or recording.meta.id}
     if from_chrome and recording.meta.imported and isinstance(recording.meta.imported.data, dict):
         about |= recording.meta.imported.data
     flow = {**about, "steps": steps}
     data = json.dumps(flow, ensure_ascii=False, indent=2) + "\n"
-    return Given(files={f"{recording.meta.id}.json": data.encode()}, lost=lost.told())
+    return Given(files={f"{recording.meta.id}.json": data.encode()}, lost=account.sentences())
 
 
 def _begin(recording: Recording) -> list[Step]:
@@ -93,18 +93,18 @@ def _begin(recording: Recording) -> list[Step]:
     return steps
 
 
-def _given(step: StepLine, lost: Lost) -> list[Step]:
+def _given(step: StepLine, account: Account) -> list[Step]:
     if step.performed is None:
-        lost.add("nothing was done", step.index)
+        account.lose("nothing was done", step.index)
         return []
     convert = _CONVERTERS.get(step.performed.kind)
-    steps = convert(step, step.performed, lost) if convert else None
-    return _custom(step, lost) if steps is None else steps
+    steps = convert(step, step.performed, account) if convert else None
+    return _custom(step, account) if steps is None else steps
 
 
-def _custom(step: StepLine, lost: Lost) -> list[Step]:
+def _custom(step: StepLine, account: Account) -> list[Step]:
     action = step.performed
-    lost.add(f"{action.kind} is a custom step, which Chrome itself goes by", step.index)
+    account.lose(f"{action.kind} is a custom step, which Chrome itself goes by", step.index)
     parameters = {"action": action.model_dump(mode="json")}
     for name in ("target", "to_target"):
         target = getattr(step, name)
@@ -129,14 +129,14 @@ Steps = list[Step] | None
 """None: Chrome has no such step."""
 
 
-def _click(step: StepLine, action: Any, lost: Lost) -> Steps:
+def _click(step: StepLine, action: Any, account: Account) -> Steps:
     """Of Click, DoubleClick and ClickElement."""
-    selectors = selectors_of(step.target, lost, step.index)
+    selectors = selectors_of(step.target, account, step.index)
     clicks = action.clicks if isinstance(action, ClickElement) else 1
     if not selectors or clicks > 2:
         return None
     double = clicks == 2 or isinstance(action, DoubleClick)
-    x, y = _offset(step.target, lost, step.index)
+    x, y = _offset(step.target, account, step.index)
     held = action.modifiers if isinstance(action, ClickElement) else ()
     return [
         *({"type": "keyDown", "target": "main", "key": name} for name in held),
@@ -153,39 +153,39 @@ def _click(step: StepLine, action: Any, lost: Lost) -> Steps:
     ]
 
 
-def _offset(target: ElementTarget | None, lost: Lost, step: int) -> tuple[float, float]:
+def _offset(target: ElementTarget | None, account: Account, step: int) -> tuple[float, float]:
     """Chrome wants one, in CSS px of the element."""
     if target is not None and target.offset is not None:
         return target.offset
     if target is not None and target.box is not None:
         return target.box.width / 2, target.box.height / 2
-    lost.add("it clicks 1 px inside of the element's corner: nothing tells its size", step)
+    account.lose("it clicks 1 px inside of the element's corner: nothing tells its size", step)
     return 1, 1
 
 
-def _hover(step: StepLine, action: Any, lost: Lost) -> Steps:
-    selectors = selectors_of(step.target, lost, step.index)
+def _hover(step: StepLine, action: Any, account: Account) -> Steps:
+    selectors = selectors_of(step.target, account, step.index)
     return [{"type": "hover", "target": "main", "selectors": selectors}] if selectors else None
 
 
-def _fill(step: StepLine, action: Fill, lost: Lost) -> Steps:
-    selectors = selectors_of(step.target, lost, step.index)
+def _fill(step: StepLine, action: Fill, account: Account) -> Steps:
+    selectors = selectors_of(step.target, account, step.index)
     if not selectors:
         return None
     if action.value in ("true", "false"):
-        lost.add("Chrome sets the value of a text, it does not check a box", step.index)
+        account.lose("Chrome sets the value of a text, it does not check a box", step.index)
     change = {"type": "change", "target": "main", "selectors": selectors, "value": action.value}
     return [change]
 
 
-def _type(step: StepLine, action: Type, lost: Lost) -> Steps:
+def _type(step: StepLine, action: Type, account: Account) -> Steps:
     """Key by key: Chrome's ``change`` would replace what stands there."""
     if not _TYPED.issuperset(action.text):
         return None
     return _strokes([_KEYS.get(char, char) for char in action.text])
 
 
-def _key(step: StepLine, action: Key, lost: Lost) -> Steps:
+def _key(step: StepLine, action: Key, account: Account) -> Steps:
     *held, key = action.keys.split("+")
     return [
         *({"type": "keyDown", "target": "main", "key": name} for name in held),
@@ -202,25 +202,25 @@ def _strokes(keys: Sequence[str]) -> list[Step]:
     ]
 
 
-def _key_down(step: StepLine, action: KeyDown, lost: Lost) -> Steps:
+def _key_down(step: StepLine, action: KeyDown, account: Account) -> Steps:
     return [{"type": "keyDown", "target": "main", "key": action.key}]
 
 
-def _key_up(step: StepLine, action: KeyUp, lost: Lost) -> Steps:
+def _key_up(step: StepLine, action: KeyUp, account: Account) -> Steps:
     return [{"type": "keyUp", "target": "main", "key": action.key}]
 
 
-def _scroll_to(step: StepLine, action: ScrollTo, lost: Lost) -> Steps:
+def _scroll_to(step: StepLine, action: ScrollTo, account: Account) -> Steps:
     given: Step = {"type": "scroll", "target": "main", "x": action.x, "y": action.y}
     if step.target is not None:
-        selectors = selectors_of(step.target, lost, step.index)
+        selectors = selectors_of(step.target, account, step.index)
         if not selectors:
             return None
         given["selectors"] = selectors
     return [given]
 
 
-def _wait(step: StepLine, action: Wait, lost: Lost) -> Steps:
+def _wait(step: StepLine, action: Wait, account: Account) -> Steps:
     ms = action.seconds * 1000
     return [
         {
@@ -231,26 +231,26 @@ def _wait(step: StepLine, action: Wait, lost: Lost) -> Steps:
     ]
 
 
-def _wait_for(step: StepLine, action: WaitFor, lost: Lost) -> Steps:
+def _wait_for(step: StepLine, action: WaitFor, account: Account) -> Steps:
     timeout = {"timeout": min(max(round(action.timeout_s * 1000), 1), MAX_TIMEOUT_MS)}
     if action.expression is not None:
         return [{"type": "waitForExpression", "expression": action.expression, **timeout}]
-    selectors = selectors_of(step.target, lost, step.index)
+    selectors = selectors_of(step.target, account, step.index)
     if not selectors or action.text is not None or action.value is not None:
         return None
     wait: Step = {"type": "waitForElement", "target": "main", "selectors": selectors, **timeout}
     return [wait if action.visible else {**wait, "operator": "==", "count": 0}]
 
 
-def _navigate(step: StepLine, action: Navigate, lost: Lost) -> Steps:
+def _navigate(step: StepLine, action: Navigate, account: Account) -> Steps:
     return [{"type": "navigate", "target": "main", "url": action.url}]
 
 
-def _close(step: StepLine, action: CloseTab, lost: Lost) -> Steps:
+def _close(step: StepLine, action: CloseTab, account: Account) -> Steps:
     return [{"type": "close", "target": "main"}]
 
 
-_CONVERTERS: dict[str, Callable[[StepLine, Any, Lost], Steps]] = {
+_CONVERTERS: dict[str, Callable[[StepLine, Any, Account], Steps]] = {
     action.model_fields["kind"].default: convert
     for action, convert in (
         (Click, _click),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from agentserve.core.elements import ElementTarget, Selector
+from agentserve.replay.account import Account
 from agentserve.replay.importers.playwright_selectors import css_string
-from agentserve.replay.lost import Lost
 
 
-def selectors_of(target: ElementTarget | None, lost: Lost, step: int) -> list[list[str]]:
+def selectors_of(target: ElementTarget | None, account: Account, step: int) -> list[list[str]]:
     """The alternatives of a target, each as a chain; empty when Chrome can use none."""
     if target is None:
         return []
@@ -15,11 +15,11 @@ def selectors_of(target: ElementTarget | None, lost: Lost, step: int) -> list[li
     for chain in target.selectors:
         parts = [_text(selector) for selector in chain]
         if None in parts:
-            lost.add("a selector with a number has no equal in Chrome", step)
+            account.lose("a selector with a number has no equal in Chrome", step)
             continue
         alternatives.append([part for part in parts if part is not None])
         if any(not one.exact and one.engine == "aria" for one in chain):
-            lost.add("Chrome takes the name of an element whole and in its case", step)
+            account.lose("Chrome takes the name of an element whole and in its case", step)
     return alternatives
 
 

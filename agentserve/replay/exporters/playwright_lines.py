@@ -37,10 +37,10 @@ from agentserve.core.actions.recorded import (
     Unsupported,
     WaitFor,
 )
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.exporters.playwright_locators import locator, position
 from agentserve.replay.exporters.python_text import call, literal
-from agentserve.replay.lost import Lost
 
 Lines = list[str]
 
@@ -49,7 +49,7 @@ Lines = list[str]
 class Writing:
     """A script that is being written."""
 
-    lost: Lost
+    account: Account
     uses: set[str] = field(default_factory=set)
     """Helpers of the script that its lines call."""
 
@@ -60,7 +60,7 @@ class Writing:
         return _WRITERS[step.performed.kind](self, step, step.performed)
 
     def left_out(self, step: StepLine, why: str) -> Lines:
-        self.lost.add(why, step.index)
+        self.account.lose(why, step.index)
         return [f"# step {step.index} is left out: {literal(why)}"]
 
 

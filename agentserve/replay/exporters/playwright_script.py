@@ -8,11 +8,11 @@ of Python (python_text.py) and in no other way.
 from __future__ import annotations
 
 from agentserve.core.actions import Navigate
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.playwright_lines import Writing
 from agentserve.replay.exporters.python_text import call, literal
-from agentserve.replay.lost import Lost
 
 _HELPERS = {
     "kind": '''
@@ -52,15 +52,15 @@ def tab(page: Page, tabs: list[Page], index: int) -> Page:
 
 def give(recording: Recording) -> Given:
     """The recording as a script."""
-    lost = Lost()
-    writing = Writing(lost)
+    account = Account()
+    writing = Writing(account)
     body = _start(recording)
     for step in recording.steps:
         body += writing.lines(step)
     if any(step.screenshot for step in recording.steps):
-        lost.add("the screenshots: the script compares nothing with them")
+        account.lose("the screenshots: the script compares nothing with them")
     script = _script(recording, body, writing.uses)
-    return Given(files={f"{recording.meta.id}.py": script.encode()}, lost=lost.told())
+    return Given(files={f"{recording.meta.id}.py": script.encode()}, lost=account.sentences())
 
 
 def _start(recording: Recording) -> list[str]:
@@ -78,7 +78,11 @@ def _script(recording: Recording, body: list[str], uses: set[str]) -> str:
     names += ["Locator"] if "kind" in uses else []
     names += ["Page"] if "tab" in uses else []
     names += ["expect"] if uses & {"expect", "expect_value"} else []
-    tabs = ["tabs: list[Page] = []", 'context.on("page", tabs.append)'] if "tab" in uses else []
+    tabs = (
+        ["tabs: list[Page] = []", 'context.on("page", lambda opened: tabs.append(opened))']
+        if "tab" in uses
+        else []
+    )
     steps = "\n".join(f"    {line}" for line in [*tabs, "page = context.new_page()", *body])
     return _SCRIPT.format(
         id=meta.id,  # letters, digits, - and _

@@ -20,11 +20,16 @@ from agentserve.core.actions.dialects.checks import pointer_after
 from agentserve.core.actions.dialects.spaces import Point
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_STEPS_BYTES, EndLine, StepLine
-from agentserve.replay.importers.account import Account
-from agentserve.replay.importers.named_pictures import Pictures
-from agentserve.replay.importers.source import json_file, json_object, object_of, text_in
+from agentserve.replay.importers.sources import (
+    Pictures,
+    json_file,
+    read_json_object,
+    read_object,
+    text_in,
+)
 from agentserve.replay.importers.statements import end_after, read_statements
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -44,13 +49,13 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    task = json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
+    task = read_json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
     said = next((task[field] for field in _STEPS if isinstance(task.get(field), list)), None)
     if not said:
         raise RecordingError(f"{name}: there are no steps in it (fields steps or traj)")
     if len(said) > MAX_STEPS:
         raise RecordingError(f"{name}: {len(said)} steps; {MAX_STEPS} is most")
-    lines = [object_of(one, f"{name} step {at}") for at, one in enumerate(said)]
+    lines = [read_object(one, f"{name} step {at}") for at, one in enumerate(said)]
     screens = [
         pictures.named(line["image"], f"{name} step {at}", within=("", "images/"))
         if line.get("image")

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
@@ -66,21 +66,43 @@ class Archive:
 
     def read(self, member: str, limit: int) -> bytes:
         """The bytes of a member of at most ``limit`` bytes."""
+        with self._open(member) as file:
+            data = file.read(limit + 1)
+            if len(data) > limit:
+                raise self._damaged(member, f"is larger than {limit} bytes when it is unpacked")
+            self._count(member, len(data))
+        return data
+
+    def lines(self, member: str, longest: int) -> Iterator[bytes]:
+        """The lines of a member, without their ends. Of one with more than ``longest`` bytes the
+        first ``longest + 1``: the caller says what is to be done with it."""
+        with self._open(member) as file:
+            while line := file.readline(longest + 1):
+                self._count(member, len(line))
+                yield line.removesuffix(b"\n")
+                while len(line) > longest and not line.endswith(b"\n"):
+                    line = file.readline(longest + 1)
+                    self._count(member, len(line))
+
+    def _count(self, member: str, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise self._damaged(
+                member, f"and those before it have over {MAX_INFLATED_BYTES} bytes when unpacked"
+            )
+
+    @contextmanager
+    def _open(self, member: str) -> Iterator[IO[bytes]]:
         info = self._members.get(member)
         if info is None:
             raise self._damaged(member, "is missing")
         if info.compress_type not in _METHODS or info.flag_bits & _ENCRYPTED:
             raise self._damaged(member, "is encrypted, or compressed in a way that is not read")
-        limit = min(limit, self._left)
         try:
             with self._zip.open(info) as file:
-                data = file.read(limit + 1)
+                yield file
         except _HOSTILE as error:
             raise self._damaged(member, f"is damaged: {str(error)[:200]}") from error
-        if len(data) > limit:
-            raise self._damaged(member, f"is larger than {limit} bytes when it is unpacked")
-        self._left -= len(data)
-        return data
 
     def _damaged(self, member: str, reason: str) -> RecordingError:
         return RecordingError(f"{self._name}: {member[:120]!r} {reason}")

@@ -23,6 +23,7 @@ from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_SCREENSHOT_BYTES,
@@ -30,11 +31,15 @@ from agentserve.replay.bundle.format import (
     EndLine,
     StepLine,
 )
-from agentserve.replay.importers.account import Account
 from agentserve.replay.importers.browser_use_actions import Told, read_action
 from agentserve.replay.importers.browser_use_elements import element_of
-from agentserve.replay.importers.named_pictures import Pictures
-from agentserve.replay.importers.source import json_file, json_object, object_of, text_in
+from agentserve.replay.importers.sources import (
+    Pictures,
+    json_file,
+    read_json_object,
+    read_object,
+    text_in,
+)
 from agentserve.replay.importers.statements import end_after
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -57,11 +62,11 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    history = json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
+    history = read_json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
     said = history.get("history")
     if not isinstance(said, list) or not said or len(said) > MAX_STEPS:
         raise RecordingError(f"{name}: history must be a list of 1 to {MAX_STEPS} items")
-    items = [object_of(one, f"{name} item {at}") for at, one in enumerate(said)]
+    items = [read_object(one, f"{name} item {at}") for at, one in enumerate(said)]
     screens = [_screen(item, f"{name} item {at}", pictures) for at, item in enumerate(items)]
     viewport = pictures.viewport(screens, DEFAULT_VIEWPORT)
     steps: list[StepLine] = []

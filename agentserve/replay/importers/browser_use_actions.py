@@ -23,8 +23,8 @@ from agentserve.core.actions.union import Back, Click, Done, Navigate
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BadAction
 from agentserve.core.screens import Size
-from agentserve.replay.importers.account import Account
-from agentserve.replay.importers.source import text_in
+from agentserve.replay.account import Account
+from agentserve.replay.importers.sources import text_in
 
 Values = dict[str, Any]
 Acts = tuple[RecordedAction, ...]

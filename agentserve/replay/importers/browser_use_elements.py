@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from agentserve.core.elements import ElementTarget, PageBox, Selector
-from agentserve.replay.importers.source import text_in
+from agentserve.replay.importers.sources import text_in
 
 _MAX_WORDS = 2000
 _ROLES = {"a": "link", "button": "button", "select": "combobox", "textarea": "textbox"}

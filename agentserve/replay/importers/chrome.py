@@ -20,7 +20,7 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke
-from agentserve.replay.importers.source import json_object, kept, read_source, words
+from agentserve.replay.importers.sources import read_json_object, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
 FORMAT = "chrome-recorder"
@@ -32,7 +32,7 @@ _MAX_STROKES = 10
 
 def take(path: Path) -> Taken:
     """Read a file that Chrome's Recorder exported. Raises RecordingError."""
-    return take_flow(json_object(read_source(path), path.name), path.name)
+    return take_flow(read_json_object(read_source(path), path.name), path.name)
 
 
 def take_flow(values: dict[str, Any], entry: str) -> Taken:
@@ -46,9 +46,7 @@ def take_flow(values: dict[str, Any], entry: str) -> Taken:
         [Fields(step, f"{entry}: step {number}") for number, step in enumerate(sources)], flow
     )
     reader.read()
-    about = kept({name: value for name, value in values.items() if name != "steps"})
-    if about is None:
-        flow.lost.add("what the flow says beside its steps is too large to be kept")
+    about = {name: value for name, value in values.items() if name != "steps"}
     return Taken(
         format=FORMAT,
         viewport=flow.viewport or _DEFAULT_VIEWPORT,
@@ -56,8 +54,8 @@ def take_flow(values: dict[str, Any], entry: str) -> Taken:
         task=title[:8000],
         url=reader.first_url,
         scale=flow.scale,
-        lost=flow.lost.told(),
-        data=about,
+        data=flow.account.data(about),
+        lost=flow.account.sentences(),
     )
 
 
@@ -93,9 +91,7 @@ class _Reader:
 
     def _append(self, read: Read, sources: list[Fields]) -> None:
         action, target, to_target = read
-        origin = kept([source.values for source in sources])
-        if origin is None:
-            self._flow.note("Chrome's own step is too large to be kept")
+        origin = self._flow.account.origin([source.values for source in sources], len(self.steps))
         self.steps.append(
             StepLine(
                 index=len(self.steps),
@@ -123,7 +119,7 @@ class _Reader:
             if url and source.values.get("type") != "navigate":
                 self._url = url[:2000]
             if fields.text("title", ""):
-                self._flow.lost.add(
+                self._flow.account.lose(
                     "the title that the page has then is not checked", len(self.steps) - 1
                 )
 
@@ -133,7 +129,9 @@ class _Reader:
             return
         if tab not in self._tabs:
             self._tabs.append(tab)
-            self._flow.lost.add("tabs are numbered in the order in which the flow first names them")
+            self._flow.account.lose(
+                "tabs are numbered in the order in which the flow first names them"
+            )
         if len(self._tabs) > 1000:
             raise RecordingError(f"{step.entry}: more than 1000 tabs")
         self._tab = tab

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from agentserve.core.elements import Selector
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.source import words
+from agentserve.replay.importers.sources import words
 
 MAX_ALTERNATIVES = 32
 MAX_CHAIN = 16

@@ -23,10 +23,10 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.importers.chrome_selectors import chains_of
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.source import words
-from agentserve.replay.lost import Lost
+from agentserve.replay.importers.sources import words
 
 CUSTOM_STEP = "agentserve"
 """The name of custom steps that hold an action of ours."""
@@ -48,7 +48,7 @@ class Flow:
     """What is known of a flow while its steps are read."""
 
     timeout_ms: float
-    lost: Lost = field(default_factory=Lost)
+    account: Account = field(default_factory=Account)
     index: int = 0
     """Of our step that is being read."""
     viewport: Size | None = None
@@ -56,7 +56,7 @@ class Flow:
 
     def note(self, sentence: str) -> None:
         """Of the step that is being read."""
-        self.lost.add(sentence, self.index)
+        self.account.lose(sentence, self.index)
 
     def target(self, step: Fields, **known: Any) -> ElementTarget:
         chains, notes = chains_of(step)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from agentserve.core.errors import RecordingError
 from agentserve.core.model import Wire
 from agentserve.core.screens import MAX_SIDE, Size
-from agentserve.replay.importers.source import words
+from agentserve.replay.importers.sources import words
 
 T = TypeVar("T", bound=Wire)
 

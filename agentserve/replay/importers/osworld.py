@@ -26,15 +26,14 @@ from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.errors import BadAction, RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_STEPS_BYTES,
     EndLine,
     StepLine,
 )
-from agentserve.replay.importers.account import Account
-from agentserve.replay.importers.named_pictures import Pictures
-from agentserve.replay.importers.source import json_lines, text_in
+from agentserve.replay.importers.sources import Pictures, read_lines, text_in
 from agentserve.replay.importers.statements import end_after, read_statements
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -73,7 +72,7 @@ def take(path: Path) -> Taken:
     account = Account()
     pictures = Pictures(path, account)
     data = FolderEntries(path).read(TRAJECTORY, MAX_STEPS_BYTES)
-    lines = [line for _, line in json_lines(data, TRAJECTORY, MAX_STEPS)]
+    lines = [line for _, line in read_lines(data, TRAJECTORY, MAX_STEPS)]
     if not lines:
         raise RecordingError(f"{TRAJECTORY}: there is no step in it")
     screens = _screens(path, lines, pictures)

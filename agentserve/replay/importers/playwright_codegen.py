@@ -22,13 +22,13 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
 from agentserve.replay.importers.playwright_targets import Tabs, click, element
-from agentserve.replay.importers.source import json_lines, kept, read_source, words
+from agentserve.replay.importers.sources import read_lines, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
-from agentserve.replay.lost import Lost
 
 FORMAT = "playwright-codegen"
 
@@ -45,16 +45,13 @@ def take(path: Path) -> Taken:
 
 def take_lines(data: bytes, name: str) -> Taken:
     """The recording of codegen's lines; ``name`` names them in errors. Raises RecordingError."""
-    lines = json_lines(data, name, MAX_STEPS + 2)
+    lines = read_lines(data, name, MAX_STEPS + 2)
     entry, header = next(lines, (f"{name} line 1", {}))
     options = Fields(header, entry)
     options.text("browserName")
     actions = _Actions()
     for where, line in lines:
         actions.take(Fields(line, where))
-    about = kept(header)
-    if about is None:
-        actions.lost.add("codegen's options are too large to be kept")
     context = options.inner("contextOptions") if "contextOptions" in header else Fields({}, entry)
     viewport = _DEFAULT_VIEWPORT
     if isinstance(context.values.get("viewport"), dict):
@@ -68,8 +65,8 @@ def take_lines(data: bytes, name: str) -> Taken:
         steps=tuple(actions.steps),
         url=actions.first_url,
         scale=scale,
-        lost=actions.lost.told(),
-        data=about,
+        data=actions.account.data(header),
+        lost=actions.account.sentences(),
     )
 
 
@@ -78,7 +75,7 @@ class _Actions:
 
     def __init__(self) -> None:
         self.steps: list[StepLine] = []
-        self.lost = Lost()
+        self.account = Account()
         self.first_url = ""
         self._tabs = Tabs([])
         self._urls: dict[str, str] = {}
@@ -97,9 +94,7 @@ class _Actions:
         switch = self._tabs.goes_to(page)
         if switch is not None:
             self._add(page, switch, None, None)
-        origin = kept(line.values)
-        if origin is None:
-            self.lost.add("codegen's own action is too large to be kept", len(self.steps))
+        origin = self.account.origin(line.values, len(self.steps))
         actions, target = read(self, line)
         for number, action in enumerate(actions):
             self._add(page, action, target, origin if number == 0 else None)
@@ -108,12 +103,15 @@ class _Actions:
         self._signals(page, line)
 
     def _open(self, page: str, line: Fields) -> None:
-        url, opens = line.text("url", ""), self._tabs.opens(page)
-        if opens:
-            address = "about:blank" if url in _BLANK else url
-            self._add(page, line.build(OpenTab, url=address), None, kept(line.values))
-        elif url not in _BLANK:
-            self._add(page, line.build(Navigate, url=url), None, kept(line.values))
+        url = line.text("url", "")
+        blank = url in _BLANK
+        if self._tabs.opens(page):
+            action = line.build(OpenTab, url="about:blank" if blank else url)
+        elif blank:
+            return  # the tab that a recording begins with
+        else:
+            action = line.build(Navigate, url=url)
+        self._add(page, action, None, self.account.origin(line.values, len(self.steps)))
 
     def _add(self, page: str, action: Any, target: ElementTarget | None, origin: Any) -> None:
         self.steps.append(
@@ -139,15 +137,15 @@ class _Actions:
                 case "popup":
                     self._tabs.opens(signal.text("popupPageGuid", signal.text("popupAlias", "")))
                 case "dialog":
-                    self.lost.add("how its dialog was answered", len(self.steps) - 1)
+                    self.account.lose("how its dialog was answered", len(self.steps) - 1)
                 case "download":
-                    self.lost.add("its download", len(self.steps) - 1)
+                    self.account.lose("its download", len(self.steps) - 1)
 
     def target(self, line: Fields, **known: Any) -> ElementTarget | None:
-        return element(line.text("selector"), self.lost, len(self.steps), **known)
+        return element(line.text("selector"), self.account, len(self.steps), **known)
 
     def unsupported(self, what: str) -> Unsupported:
-        self.lost.add(
+        self.account.lose(
             f"{what} has no equal; a replay stops there unless told to go by", len(self.steps)
         )
         return Unsupported(what=what[:2000])
@@ -218,7 +216,7 @@ def _visible(actions: _Actions, line: Fields) -> Read:
 
 def _text(actions: _Actions, line: Fields) -> Read:
     if not line.true("substring", True):
-        actions.lost.add(
+        actions.account.lose(
             "the text is looked for in what the element shows, more may stand there",
             len(actions.steps),
         )

@@ -10,10 +10,10 @@ from agentserve.core.actions import Click, DoubleClick
 from agentserve.core.actions.recorded import ClickElement, SwitchTab, Unsupported
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import RecordingError
+from agentserve.replay.account import Account
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.playwright_selectors import chain_of
-from agentserve.replay.importers.source import words
-from agentserve.replay.lost import Lost
+from agentserve.replay.importers.sources import words
 
 MAX_TABS = 1000
 _MODIFIERS = {"ControlOrMeta": "Control"}
@@ -54,7 +54,7 @@ class Tabs:
 
 def element(
     selector: str | None,
-    lost: Lost,
+    account: Account,
     step: int,
     *,
     box: Fields | None = None,
@@ -67,7 +67,7 @@ def element(
     """
     chain = chain_of(selector) if selector is not None else None
     if selector is not None and chain is None:
-        lost.add(f"the selector {words(selector)} has no equal", step)
+        account.lose(f"the selector {words(selector)} has no equal", step)
     place = None
     if box is not None:
         place = box.build(

@@ -21,17 +21,16 @@ from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepLine
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
 from agentserve.replay.importers.archive import Archive, open_archive
 from agentserve.replay.importers.pictures import png_of
 from agentserve.replay.importers.playwright_targets import Tabs
-from agentserve.replay.importers.source import kept
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 from agentserve.replay.importers.trace_calls import Act, Reader
 from agentserve.replay.importers.trace_events import Call, Trace, read_trace
-from agentserve.replay.lost import Lost
 
 FORMAT = "playwright-trace"
 MAX_TRACES = 20
@@ -59,11 +58,11 @@ class _Assembly:
     def __init__(self, archive: Archive, name: str) -> None:
         self._archive = archive
         self._name = name
-        self._lost = Lost()
+        self._account = Account()
         self._trace = self._chosen()
         self._tabs = Tabs(self._trace.pages)
-        self._reader = Reader(self._lost)
-        self._mouse = trace_mouse.Mouse(self._lost)
+        self._reader = Reader(self._account)
+        self._mouse = trace_mouse.Mouse(self._account)
         self._viewport = self._first_viewport()
         self._url = ""
         self._page = self._trace.pages[0] if self._trace.pages else ""
@@ -97,7 +96,7 @@ class _Assembly:
                 turns=len(self._steps),
             ),
             screenshots=self._pictures,
-            lost=self._lost.told(),
+            lost=self._account.sentences(),
         )
 
     def _chosen(self) -> Trace:
@@ -112,13 +111,15 @@ class _Assembly:
         ours = [trace for trace in traces if trace.origin == "library"] or traces
         best = max(ours, key=lambda trace: len(trace.calls))
         if len(ours) > 1:
-            self._lost.add(f"only the longest of the {len(ours)} browser contexts is taken over")
+            self._account.lose(
+                f"only the longest of the {len(ours)} browser contexts is taken over"
+            )
         return best
 
     def _first_viewport(self) -> Size:
         if isinstance(self._trace.options.values.get("viewport"), dict):
             return self._trace.options.inner("viewport").size()
-        self._lost.add(f"the trace names no viewport: {_DEFAULT_VIEWPORT} is assumed")
+        self._account.lose(f"the trace names no viewport: {_DEFAULT_VIEWPORT} is assumed")
         return _DEFAULT_VIEWPORT
 
     def _take(self, call: Call) -> None:
@@ -151,9 +152,9 @@ class _Assembly:
             self._add(StepLine(index=len(self._steps), url=self._url, performed=switch))
         if not act.actions:
             return
-        origin = kept({"method": call.method, "params": call.params})
-        if origin is None:
-            self._lost.add("Playwright's own call is too large to be kept", len(self._steps))
+        origin = self._account.origin(
+            {"method": call.method, "params": call.params}, len(self._steps)
+        )
         screenshot = self._screenshot(call)
         if call.error is not None:
             self._fail(call, act.target, origin, screenshot)
@@ -177,7 +178,7 @@ class _Assembly:
         self, call: Call, target: ElementTarget | None, origin: Any, screenshot: str | None
     ) -> None:
         self._failure = f"{call.method}: {call.error}"[:2000]
-        self._lost.add("a call that failed is not done again", len(self._steps))
+        self._account.lose("a call that failed is not done again", len(self._steps))
         self._add(
             StepLine(
                 index=len(self._steps),
@@ -210,10 +211,10 @@ class _Assembly:
             return None
         if member not in self._by_member:
             if member not in self._archive:
-                self._lost.add("the trace names a picture that is not in it", len(self._steps))
+                self._account.lose("the trace names a picture that is not in it", len(self._steps))
                 return None
             if self._pictures_bytes > MAX_PICTURES_BYTES:
-                self._lost.add("no screen: there are too many of them", len(self._steps))
+                self._account.lose("no screen: there are too many of them", len(self._steps))
                 return None
             data = self._archive.read(member, MAX_SCREENSHOT_BYTES)
             png = png_of(data, f"{self._name}: {member[:120]}")
@@ -228,25 +229,25 @@ class _Assembly:
 
     def _tell(self) -> None:
         """What is lost of the trace as a whole."""
-        trace, lost = self._trace, self._lost
+        trace, account = self._trace, self._account
         if self._passed:
             shown = self._passed.most_common(_SHOWN_METHODS)
             names = ", ".join(f"{name[:60]} ({count})" for name, count in shown)
             more = len(self._passed) - len(shown)
-            lost.add(f"calls without an equal: {names}{f' and {more} more' if more else ''}")
+            account.lose(f"calls without an equal: {names}{f' and {more} more' if more else ''}")
         if trace.errors:
-            lost.add(f"{trace.errors} errors of the pages, the first: {trace.first_error}")
+            account.lose(f"{trace.errors} errors of the pages, the first: {trace.first_error}")
         if trace.dialogs:
-            lost.add(f"{trace.dialogs} dialogs, and how they were answered")
+            account.lose(f"{trace.dialogs} dialogs, and how they were answered")
         if trace.downloads:
-            lost.add(f"{trace.downloads} downloads")
+            account.lose(f"{trace.downloads} downloads")
         if any(name.endswith(".network") for name in self._archive.names()):
-            lost.add("what the pages fetched")
+            account.lose("what the pages fetched")
         if len(self._scales) > 1:
             scales = ", ".join(f"{scale:g}" for scale in list(self._scales)[:8])
-            lost.add(f"that screens have several scales: {scales}")
+            account.lose(f"that screens have several scales: {scales}")
         if trace.times and not trace.screenshots:
-            lost.add("the screens are frames of a screencast: smaller, and JPEG before")
+            account.lose("the screens are frames of a screencast: smaller, and JPEG before")
 
 
 def _time(wall_time_ms: float) -> datetime | None:

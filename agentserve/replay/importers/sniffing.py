@@ -10,7 +10,7 @@ from typing import Any
 
 from agentserve.core.errors import RecordingError
 from agentserve.replay.importers.archive import Archive, open_archive
-from agentserve.replay.importers.source import MAX_JSON_BYTES, json_object, read_source
+from agentserve.replay.importers.sources import read_json_object, read_source
 
 MAX_NAMES = 10_000
 _HEAD_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ class Sniffed:
         if self.is_folder or not self._head.lstrip().startswith(b"{"):
             return {}
         try:
-            return json_object(read_source(self.path, MAX_JSON_BYTES), self.path.name)
+            return read_json_object(read_source(self.path), self.path.name)
         except RecordingError:
             return {}
 

@@ -22,11 +22,11 @@ from agentserve.core.actions.recorded import (
     WaitFor,
 )
 from agentserve.core.elements import ElementTarget
+from agentserve.replay.account import Account
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
 from agentserve.replay.importers.playwright_targets import click, element
 from agentserve.replay.importers.trace_events import Call
-from agentserve.replay.lost import Lost
 
 TYPED_AT_ONCE = 2000
 _WAITS_MS = 5000.0
@@ -43,8 +43,8 @@ class Act(NamedTuple):
 class Reader:
     """Reads calls; ``step`` is the number that the next step of ours will have."""
 
-    def __init__(self, lost: Lost) -> None:
-        self.lost = lost
+    def __init__(self, account: Account) -> None:
+        self.account = account
         self.step = 0
         self.focused: ElementTarget | None = None
         """What was given the focus by a call of its own: the keys that follow are for it."""
@@ -68,16 +68,18 @@ class Reader:
         return act
 
     def unsupported(self, what: str) -> Act:
-        self.lost.add(
+        self.account.lose(
             f"{what[:400]} has no equal; a replay stops there unless told to go by", self.step
         )
         return Act([Unsupported(what=what[:2000])])
 
-    def target(self, call: Call, params: Fields, name: str = "selector", at: int = 0):
+    def target(
+        self, call: Call, params: Fields, name: str = "selector", at: int = 0
+    ) -> ElementTarget | None:
         selector = params.text(name) if name in params.values else None
         return element(
             selector,
-            self.lost,
+            self.account,
             self.step,
             box=call.boxes[at] if at < len(call.boxes) else None,
             point=call.points[at] if at < len(call.points) else None,
@@ -101,7 +103,7 @@ def _double_click(reader: Reader, call: Call, params: Fields) -> Act:
 
 
 def _tap(reader: Reader, call: Call, params: Fields) -> Act:
-    reader.lost.add("a tap became a click", reader.step)
+    reader.account.lose("a tap became a click", reader.step)
     return _click(reader, call, params)
 
 
@@ -167,7 +169,7 @@ def _keyboard_up(reader: Reader, call: Call, params: Fields) -> Act:
 
 
 def _touch(reader: Reader, call: Call, params: Fields) -> Act:
-    reader.lost.add("a tap became a click", reader.step)
+    reader.account.lose("a tap became a click", reader.step)
     return Act([Click(x=round(params.number("x")), y=round(params.number("y")))])
 
 
@@ -207,7 +209,7 @@ def _expect(reader: Reader, call: Call, params: Fields) -> Act | None:
     if not said:
         return None
     if expression == "to.have.text":
-        reader.lost.add(
+        reader.account.lose(
             "a text is looked for in what the element shows, more may stand there", reader.step
         )
     wait = params.build(WaitFor, timeout_s=_timeout_s(params, _WAITS_MS), **said)

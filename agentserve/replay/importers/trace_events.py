@@ -13,18 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import from_json
+
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
 from agentserve.replay.importers.archive import Archive
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.source import json_object
+from agentserve.replay.importers.sources import read_json_object
 
 VERSION = 10
-MAX_TRACE_BYTES = 512 * MIB
 MAX_LINE_BYTES = 16 * MIB
 MAX_CALLS = 20_000
 MAX_EVENTS = 1_000_000
 MAX_INPUTS = 4
+
+_PAGE = b'{"type":"frame-snapshot"'
 
 Point = tuple[float, float]
 
@@ -85,20 +88,14 @@ class Trace:
 def read_trace(archive: Archive, member: str) -> Trace:
     """Read one ``.trace`` of the archive. Raises RecordingError."""
     reader: _Events | None = None
-    data = archive.read(member, MAX_TRACE_BYTES)
-    start, number = 0, 0
-    while start < len(data):  # line by line: a list of them would double what is held
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        line, start, number = data[start:end], end + 1, number + 1
+    for number, line in enumerate(archive.lines(member, MAX_LINE_BYTES), start=1):
         entry = f"{member} line {number}"
         if number > MAX_EVENTS:
             raise RecordingError(f"{member}: more than {MAX_EVENTS} events")
-        if not line.strip() or _is_picture_of_a_page(line):
+        if not line.strip():
             continue
-        if len(line) > MAX_LINE_BYTES:
-            raise RecordingError(f"{entry}: longer than {MAX_LINE_BYTES} bytes")
-        fields = Fields(json_object(line, entry), entry)
+        values = _page(line) if line.startswith(_PAGE) else _event(line, entry)
+        fields = Fields(values, entry)
         if reader is None:
             reader = _Events(_begun(fields))
         else:
@@ -108,9 +105,20 @@ def read_trace(archive: Archive, member: str) -> Trace:
     return reader.trace
 
 
-def _is_picture_of_a_page(line: bytes) -> bool:
-    """A DOM too large to be parsed for the address that stands beside it."""
-    return len(line) > MAX_LINE_BYTES and line.startswith(b'{"type":"frame-snapshot"')
+def _event(line: bytes, entry: str) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise RecordingError(f"{entry}: longer than {MAX_LINE_BYTES} bytes")
+    return read_json_object(line, entry)
+
+
+def _page(line: bytes) -> dict[str, Any]:
+    """A picture of a page's DOM, which may be larger and deeper than anything that is kept: only
+    the address beside it is of use, and where that cannot be read, it is not known."""
+    try:
+        values = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        values = None
+    return values if isinstance(values, dict) else {"type": "", "snapshot": {}}
 
 
 def _begun(fields: Fields) -> Trace:

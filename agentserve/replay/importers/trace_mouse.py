@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from agentserve.core.actions import Drag, Hover, Scroll
 from agentserve.core.actions.recorded import Unsupported
+from agentserve.replay.account import Account
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.playwright_targets import click
 from agentserve.replay.importers.trace_events import Call, Point
-from agentserve.replay.lost import Lost
 
 PREFIX = "Page.mouse"
 
@@ -31,8 +31,8 @@ class _Held(NamedTuple):
 class Mouse:
     """Takes the mouse's calls in their order and gives what they amount to."""
 
-    def __init__(self, lost: Lost) -> None:
-        self._lost = lost
+    def __init__(self, account: Account) -> None:
+        self._account = account
         self._at: Point = (0.0, 0.0)
         self._moved: Call | None = None
         self._held: _Held | None = None
@@ -44,7 +44,7 @@ class Mouse:
         match call.method.removeprefix(PREFIX):
             case "Move":
                 if self._moved is not None or self._held is not None and self._at != self._held.at:
-                    self._lost.add("of several moves of the mouse in a row the last one counts")
+                    self._account.lose("of several moves of the mouse in a row the last one counts")
                 self._at = (params.number("x"), params.number("y"))
                 self._moved = call if self._held is None else None
                 return []

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentserve.core.actions import points
 from agentserve.core.actions.recorded import Unsupported
-from agentserve.core.elements import ElementTarget
+from agentserve.core.elements import Chain, ElementTarget
 from agentserve.core.errors import AgentServeError, RecordingError
 from agentserve.core.runs import NetworkNote, Performed, RecordedComputer
 from agentserve.core.sessions import Outcome
@@ -23,6 +23,8 @@ from agentserve.replay.results import OnStep, Replayed, ReplayFailure, Side, Ste
 
 LATE_S = 5.0
 TOLERANCE_PX = 2.0
+LONGEST_LABEL = 80
+"""Characters of a text that tells an element from others."""
 
 Fill = Callable[[Any], Any]
 """Gives an action with its secrets filled in. Raises InvalidRequest for one that is not given."""
@@ -163,6 +165,16 @@ def aim_differences(step: StepLine, performed: Performed, tolerance_px: float) -
                 "aimed at the recorded point",
             )
         )
+    elif performed.found_by and _by_place(performed.found_by) and _another_text(step, performed):
+        differences.append(
+            Difference(
+                comparer="action",
+                field="action.target",
+                recorded=step.target.text,
+                replayed=performed.found_text,
+                message="the element was found by its place alone, and shows another text",
+            )
+        )
     names = ("action.point", "action.to_point")
     pairs = zip(points(step.performed), points(performed.action), strict=True)
     for name, (was, now) in zip(names, pairs, strict=False):
@@ -205,6 +217,18 @@ def outcome_differences(
             )
         ]
     return []
+
+
+def _by_place(chain: Chain) -> bool:
+    """Whether a chain says where its element is, and not which one it is."""
+    last = chain[-1]
+    return last.engine == "xpath" or (last.engine == "css" and ":nth-" in last.value)
+
+
+def _another_text(step: StepLine, performed: Performed) -> bool:
+    """Long texts are those of containers: they change, and say little about which one it is."""
+    text = step.target.text if step.target else ""
+    return 0 < len(text) <= LONGEST_LABEL and text != performed.found_text
 
 
 def _sought(target: ElementTarget | None) -> bool:

@@ -1,32 +1,20 @@
-"""Runs as one HTML page that needs nothing but itself: no network, no server, no other file.
-
-Everything that came from a model, a page or a recording is hostile. It enters the page as JSON in
-a data block, is shown by textContent only, and a content security policy allows no script and no
-style but the page's own, by hash, and pictures from data URIs alone.
-"""
+"""Runs as one HTML page."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from agentserve.core.actions.recorded import describe
 from agentserve.core.config import MIB
-from agentserve.core.errors import RecordingError
 from agentserve.core.model import Wire
 from agentserve.core.runs import EndReason
-from agentserve.replay.bundle.files import write_whole
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
+from agentserve.replay.pages.page import Pictures, write_page
 
 MAX_PICTURE_BYTES = 96 * MIB
 """Screenshots beyond this sum are left out of a page, which says so."""
@@ -86,34 +74,17 @@ def write_run_page(
 
     Blocking. Raises RecordingError for a damaged screenshot and when the page cannot be written.
     """
-    page = _page(runs, title, facts).encode("utf-8", errors="replace")
-    try:
-        write_whole(path, page)
-    except OSError as error:
-        raise RecordingError(f"cannot write the page {path}: {error.strerror or error}") from error
-
-
-def _page(runs: Sequence[RunView], title: str, facts: Sequence[tuple[str, str]]) -> str:
+    pictures = Pictures(MAX_PICTURE_BYTES)
+    for run in runs:
+        for sha in [step.screenshot for step in run.recording.steps if step.screenshot]:
+            pictures.add(sha, lambda run=run, sha=sha: run.recording.screenshot(sha))
     data = {
         "title": title,
         "facts": [list(fact) for fact in facts],
         "runs": [_run(run) for run in runs],
-        "pictures": _pictures(runs),
+        "pictures": pictures.uris,
     }
-    style, script = _asset("run.css"), _asset("run.js")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_csp_hash(style)}'; "
-        f"script-src '{_csp_hash(script)}'; base-uri 'none'; form-action 'none'"
-    )
-    parts = {
-        "policy": policy,
-        "title": html.escape(title),
-        "style": style,
-        "script": script,
-        "data": _script_json(data),
-    }
-    # one pass: what is put in is never searched for placeholders
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("run.html"))
+    write_page(path, "run", title, data)
 
 
 def _run(run: RunView) -> dict[str, Any]:
@@ -122,7 +93,8 @@ def _run(run: RunView) -> dict[str, Any]:
     return {
         "row": run_row(run).model_dump(mode="json"),
         "message": end.message if end else "",
-        "program": session.program if session else meta.source,
+        "source": f"{meta.imported.format} import" if meta.imported else f"a {meta.source}",
+        "program": session.program if session else None,
         "policy": session.policy if session else None,
         "model": meta.worker.served_model_name if meta.worker else session and session.model,
         "scenario": meta.scenario.model_dump() if meta.scenario else None,
@@ -155,36 +127,3 @@ def _step(step: StepLine) -> dict[str, Any]:
         "move": result.move if result else None,
         "attempts": result.attempts if result else 1,
     }
-
-
-def _pictures(runs: Sequence[RunView]) -> dict[str, str]:
-    """Data URIs of the screenshots by hash, each once, while they fit."""
-    pictures: dict[str, str] = {}
-    room = MAX_PICTURE_BYTES
-    for run in runs:
-        for sha in dict.fromkeys(s.screenshot for s in run.recording.steps if s.screenshot):
-            if sha in pictures:
-                continue
-            png = run.recording.screenshot(sha)
-            if len(png) <= room:
-                room -= len(png)
-                pictures[sha] = "data:image/png;base64," + base64.b64encode(png).decode()
-    return pictures
-
-
-def _script_json(data: Any) -> str:
-    """JSON in which nothing can end the script element that holds it."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _asset(name: str) -> str:
-    return (resources.files("agentserve.replay") / "pages" / "files" / name).read_text(
-        encoding="utf-8"
-    )

@@ -17,40 +17,52 @@ _MIN_BASE64 = 10
 
 def pattern_of(secret: str) -> str:
     """A regular expression without groups of its own; case matters but in escapes."""
-    # backslashes that are escaped once more double: any number that they may have become
     parts = re.findall(r"\\+|[^\\]", secret)
-    plain = "".join(_backslashes(p) if p[0] == "\\" else _character(p) for p in parts)
+    plain = "".join(
+        _backslashes(part) if part[0] == "\\" else _character(part, before[:1] == "\\")
+        for before, part in zip(["", *parts], parts, strict=False)
+    )
     return "|".join([plain, *(_base64(piece) for piece in _base64_pieces(secret))])
 
 
-def _character(character: str) -> str:
-    escaped = [_percent(character), _units(character)]
+def _character(character: str, behind_backslashes: bool) -> str:
+    # those in front have taken all the backslashes there are
+    escape = "" if behind_backslashes else r"\\{1,8}+"
+    escaped = [_percent(character), _units(character, escape), _entity(character)]
     if character in _SHORT:
-        escaped.append(rf"\\{{1,8}}{re.escape(_SHORT[character])}")
-    names = [f"#0{{0,8}}{ord(character)}", f"#x0{{0,8}}{ord(character):x}"]
-    if character in _ENTITIES:
-        names.append(_ENTITIES[character])
-    escaped.append(rf"&(?:amp;){{0,4}}(?:{'|'.join(names)});")
-    forms = [re.escape(character), f"(?i:{'|'.join(escaped)})"]
+        short = _SHORT[character]
+        escaped.append(f"{escape}(?:{re.escape(short)}|{_entity(short)})")
+    # what is longer comes first: an escaped % begins with one
+    forms = [f"(?i:{'|'.join(escaped)})", re.escape(character)]
     if character == " ":
         forms.append(r"\+")
     return f"(?:{'|'.join(forms)})"
 
 
 def _backslashes(run: str) -> str:
+    """Each escape doubles them. As many as there are belong to the run: were it left open, hostile
+    text would make the search try every way to share them."""
     count = len(run)
-    escaped = f"(?i:{_percent(run)}|{_units(run)})"
-    return rf"(?:\\{{{count},{8 * count}}}|{escaped})"
+    escaped = (_percent(run), _units(run), rf"(?:{_entity(run[0])}){{{count},{8 * count}}}+")
+    return rf"(?:\\{{{count},{8 * count}}}+|(?i:{'|'.join(escaped)}))"
+
+
+def _entity(character: str) -> str:
+    names = [f"#0{{0,8}}{ord(character)}", f"#x0{{0,8}}{ord(character):x}"]
+    if character in _ENTITIES:
+        names.append(_ENTITIES[character])
+    return f"&(?:amp;){{0,4}}(?:{'|'.join(names)});"
 
 
 def _percent(text: str) -> str:
     return "".join(rf"%(?:25){{0,4}}{byte:02x}" for byte in text.encode())
 
 
-def _units(text: str) -> str:
+def _units(text: str, escape: str = r"\\{1,8}+") -> str:
     r"""As ``\u0041``; one above U+FFFF as two halves."""
     units = text.encode("utf-16-be")
-    return "".join(rf"\\{{1,8}}u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+    first, *rest = (units[i : i + 2].hex() for i in range(0, len(units), 2))
+    return f"{escape}u{first}" + "".join(rf"\\{{1,8}}+u{each}" for each in rest)
 
 
 def _base64_pieces(secret: str) -> list[str]:

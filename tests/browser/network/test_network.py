@@ -138,10 +138,8 @@ async def test_live_answers_are_compared_with_the_recorded_ones(
     url, har, _ = recorded
     notes: dict[str, list[Any]] = {}
     for greeting in ("hello", "good day"):
-        network = read_har(har)
+        watching = Watching(read_har(har), recorded_url=url)
         async with LoopbackServer(make_app(greeting)) as server:  # on another port
-            network.moved(url, server.url)
-            watching = Watching(network)
             async with open_computer(
                 browser, f"{server.url}/", viewport=VIEW, network=watching
             ) as computer:

@@ -135,6 +135,10 @@ def box(**update: float) -> dict[str, float]:
     return {"x": 1, "y": 1, "width": 10, "height": 10, **update}
 
 
+def tokens(**update: int) -> dict[str, Any]:
+    return {"rows": 1, "columns": 1, "sent": "gA==", "live": "gA==", **update}
+
+
 def other_schema(version: int) -> str:
     return rf"meta\.json: schema version {version}, this agentserve reads 2"
 
@@ -291,6 +295,14 @@ READ_DAMAGES: dict[str, tuple[Damage, str]] = {
     "negative index": (
         step_with(lambda step: step.update(index=-1)),
         r"steps\.jsonl line 2: step -1 where step 1",
+    ),
+    "number without an end": (
+        lambda folder: swapped(folder / STEPS, b'"index":1', b'"index":1' + b"0" * 500_000),
+        r"steps\.jsonl line 2: ",
+    ),
+    "token map that needs all memory": (
+        step_with(lambda step: step["result"].update(token_map=tokens(rows=10**9))),
+        r"steps\.jsonl line 2: 'step\.result\.token_map\.rows'",
     ),
     "aria snapshot missing": (
         step_with(lambda step: step.update(aria="a" * 64)),

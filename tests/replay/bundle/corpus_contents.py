@@ -160,9 +160,29 @@ VERIFY_DAMAGES: dict[str, tuple[Damage, str]] = {
         meta_with(page={"network": "recorded"}),
         HAR + "is missing, though meta.json says",
     ),
-    "expectations are no JSON": (with_file(EXPECT, b"yes"), r"expect\.json: not JSON"),
-    "expectations are a list": (with_file(EXPECT, b"[]"), r"expect\.json: not a JSON object"),
-    "expectations not UTF-8": (with_file(EXPECT, b'{"a": "\xff"}'), r"expect\.json: not JSON"),
+    "expectations are no JSON": (with_file(EXPECT, b"yes"), r"expect\.json: "),
+    "expectations are a list": (with_file(EXPECT, b"[]"), r"expect\.json: "),
+    "expectations not UTF-8": (with_file(EXPECT, b'{"a": "\xff"}'), r"expect\.json: "),
+    "expectations with an unknown field": (
+        with_file(EXPECT, b'{"mood": 1}'),
+        r"expect\.json: 'mood'",
+    ),
+    "expectations of another schema": (
+        with_file(EXPECT, b'{"schema_version": 9}'),
+        r"expect\.json: 'schema_version'",
+    ),
+    "accepted screenshot that is a path": (
+        with_file(EXPECT, b'{"steps": [{"index": 0, "accepted_screens": ["../x"]}]}'),
+        r"expect\.json: 'steps\.0\.accepted_screens",
+    ),
+    "accepted screenshot missing": (
+        with_file(EXPECT, b'{"steps": [{"index": 0, "accepted_screens": ["%s"]}]}' % (b"a" * 64)),
+        rf"screenshots/{SHA}\.png is missing",
+    ),
+    "accepted snapshot missing": (
+        with_file(EXPECT, b'{"steps": [{"index": 0, "accepted_aria": ["%s"]}]}' % (b"a" * 64)),
+        rf"aria/{SHA}\.yml is missing",
+    ),
     "expectations too large": (
         lambda folder: (with_file(EXPECT, b"")(folder), grown(EXPECT, 10**9)(folder)) and None,
         r"expect\.json is larger than",

@@ -25,7 +25,9 @@ from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Outcome, SessionCreate
 from agentserve.core.workers import WorkerReport
 from agentserve.replay import Recorder, Recording, RecordingWriter, ScenarioRef, read_recording
-from agentserve.replay.bundle.format import META, STEPS
+from agentserve.replay.bundle.format import EXPECT, MAX_EXPECT_BYTES, META, STEPS
+from agentserve.replay.bundle.packing import pack
+from agentserve.replay.bundle.writer import write_expectations
 
 KILLS = 80
 WORKER = WorkerReport(
@@ -225,3 +227,35 @@ def test_kill_9_at_any_moment_leaves_a_readable_recording(tmp_path: Path):
         assert 0 <= len(recording.steps) - max(promised, 0) <= 1
         for step in recording.steps:
             recording.screenshot(step.screenshot)
+
+
+def test_expectations_are_written_into_folders_only(recording: Recording, tmp_path: Path):
+    write_expectations(recording.path, b"{}")
+    write_expectations(recording.path, b'{"schema_version": 1}')
+    assert (recording.path / EXPECT).read_bytes() == b'{"schema_version": 1}'
+    for wrong in (b"[]", b"", b"\xff", b"{" + b" " * MAX_EXPECT_BYTES + b"}"):
+        with pytest.raises(RecordingError, match=r"expect\.json"):
+            write_expectations(recording.path, wrong)
+    archive = tmp_path / "packed.zip"
+    pack(recording.path, archive)
+    with pytest.raises(RecordingError, match="no folder with a recording") as caught:
+        write_expectations(archive, b"{}")
+    assert "recording unpack" in caught.value.hint
+    assert (recording.path / EXPECT).read_bytes() == b'{"schema_version": 1}'
+
+
+def test_optional_entries_are_checked_before_they_are_written(recording: Recording, tmp_path: Path):
+    writer = RecordingWriter(tmp_path, recording.meta.model_copy(update={"id": "copy"}))
+    for har in (b"", b"[]", b'{"log": {"version": "1.2", "entries": [{}]}}'):
+        with pytest.raises(RecordingError):
+            writer.set_network(har)
+    with pytest.raises(RecordingError, match="an aria snapshot of"):
+        writer.add_aria("x" * (1024 * 1024 + 1))
+    step = recording.steps[0].model_copy(update={"screenshot": None, "aria": "a" * 64})
+    with pytest.raises(RecordingError, match="names an aria snapshot that was not added"):
+        writer.append(step)
+    assert {path.name for path in writer.folder.iterdir()} == {META, STEPS, "screenshots"}
+    sha = writer.add_aria("- button “Ok”")
+    assert writer.add_aria("- button “Ok”") == sha
+    writer.append(step.model_copy(update={"aria": sha}))
+    assert read_recording(writer.folder).aria(sha) == "- button “Ok”"

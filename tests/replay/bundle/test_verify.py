@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from replay.bundle.corpus_contents import VERIFY_DAMAGES, har
 from replay.replay_builders import make_png, make_steps, record
 
 from agentserve.replay import Recording, RecordingWriter
-from agentserve.replay.bundle.format import META, NETWORK, STEPS
+from agentserve.replay.bundle.format import EXPECT, META, NETWORK, STEPS
 from agentserve.replay.bundle.verify import Finding, verify
 
 
@@ -82,6 +84,19 @@ def test_optional_entries_that_are_whole(recording: Recording, tmp_path: Path):
     writer.set_network(har())
     writer.set_expectations(b"{}")
     assert errors(writer.folder) == []
+
+
+def test_what_expectations_name_is_used(recording: Recording):
+    """Alternatives that an update has accepted: no step names them, and a replay reads them."""
+    data = make_png(99)
+    sha = hashlib.sha256(data).hexdigest()
+    (recording.path / f"screenshots/{sha}.png").write_bytes(data)
+    (recording.path / EXPECT).write_text(
+        json.dumps({"steps": [{"index": 1, "accepted_screens": [sha]}]})
+    )
+    assert verify(recording.path) == []
+    (recording.path / f"screenshots/{sha}.png").write_bytes(data + b"x")
+    assert [finding.entry for finding in errors(recording.path)] == [f"screenshots/{sha}.png"]
 
 
 def test_where_there_is_nothing_that_is_a_finding(tmp_path: Path):

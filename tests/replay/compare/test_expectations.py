@@ -87,6 +87,14 @@ def test_a_step_s_fields_replace_the_general_ones_and_no_others():
     assert fifth.actions.tolerance_px == 3 and not fifth.prefix and not fifth.aria
 
 
+def test_the_schema_tells_every_field():
+    """Editors and other tools read expect.json by it."""
+    schema = Expectations.model_json_schema()
+    assert schema["additionalProperties"] is False
+    assert set(schema["properties"]) == set(Expectations.model_fields)
+    assert {"ActionRule", "ScreenRule", "StepExpectation", "Click", "Fill"} <= set(schema["$defs"])
+
+
 def test_only_what_was_said_is_stored_and_is_read_again(tmp_path: Path):
     assert json.loads(expectations_json(Expectations())) == {"schema_version": 1}
     expectations = Expectations(

@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -285,3 +287,22 @@ def test_a_large_screen_that_changed_all_over_takes_no_time():
     begun = time.process_time()
     assert screen_differences(*pair, viewport=viewport)
     assert time.process_time() - begun < 5
+
+
+def test_only_screens_that_differ_need_the_compiler():
+    """A replay that finds nothing loads no LLVM, and works without the extra."""
+    code = """
+import io, sys
+from PIL import Image
+import agentserve.replay
+from agentserve.core.screens import Size
+from agentserve.replay.compare.screens import screen_differences
+def png(level):
+    out = io.BytesIO(); Image.new("RGB", (9, 9)).save(out, "PNG", compress_level=level)
+    return out.getvalue()
+assert png(0) != png(9)
+assert screen_differences(png(0), png(9), viewport=Size(width=9, height=9)) == []
+print(sorted({"pixelmatch", "numba", "yaml", "re2"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -24,6 +24,7 @@ from agentserve.core.actions.recorded import (
     Unsupported,
 )
 from agentserve.core.elements import ElementTarget, PageBox
+from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Outcome
 from agentserve.replay import Recording, read_recording
@@ -201,6 +202,25 @@ async def test_an_invalid_answer_is_a_wait_with_its_reason(tmp_path):
     assert line["info"] == {"status": "invalid", "message": "unknown"}
     assert "result.txt" not in given.files
     assert any("there is no result.txt" in sentence for sentence in given.lost)
+
+
+def test_nothing_done_is_nothing_to_export(tmp_path):
+    with pytest.raises(RecordingError, match="no step that OSWorld could hold"):
+        osworld.give(bundle(tmp_path, taken_with(None)))
+
+
+def test_a_name_that_is_taken_is_not_written_over(tmp_path):
+    """The name that the second line would get by itself is that of the first line's picture."""
+    taken = importer.take(write_osworld(tmp_path / "run"))
+    steps = list(taken.steps)
+    at = next(index for index, step in enumerate(steps) if index and "line" in step.origin)
+    for index, name in ((0, "step_2.png"), (at, "../x.png")):
+        line = {**steps[index].origin["line"], "screenshot_file": name, "action_timestamp": "/"}
+        steps[index] = steps[index].model_copy(update={"origin": {"line": line}})
+    given = osworld.give(bundle(tmp_path, Taken(**{**vars(taken), "steps": tuple(steps)})))
+    names = [line["screenshot_file"] for line in lines_of(given)]
+    assert names[:2] == ["step_2.png", "step_2_.png"]
+    assert [given.files[name] for name in names[:2]] == [make_png(n, SCREEN) for n in range(2)]
 
 
 def test_agentnet_as_osworld(tmp_path):

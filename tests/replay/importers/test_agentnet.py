@@ -82,7 +82,7 @@ def test_data_too_large_to_be_kept_are_said(tmp_path):
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        ([], "a JSON object belongs here"),
+        ([], "a JSON object is expected"),
         ({}, "there are no steps"),
         ({"steps": [1]}, "step 0: a JSON object"),
         ({"steps": [{}] * 5001}, "5000 is most"),

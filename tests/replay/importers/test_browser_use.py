@@ -294,7 +294,7 @@ def test_what_tells_nothing_of_an_element_is_none(told):
     ("text", "words"),
     [
         ("{", "history.json: not JSON"),
-        ("[]", "a JSON object belongs here"),
+        ("[]", "a JSON object is expected"),
         ("{}", "history must be a list"),
         ('{"history": []}', "history must be a list"),
         ('{"history": [5]}', "item 0: a JSON object"),

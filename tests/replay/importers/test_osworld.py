@@ -13,7 +13,7 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay import read_recording
 from agentserve.replay.importers import osworld
-from agentserve.replay.importers.source import MAX_DEPTH
+from agentserve.replay.importers.sources import MAX_DEPTH
 from agentserve.replay.importers.taken import write_taken
 
 
@@ -135,7 +135,7 @@ HOSTILE = {
     "nan": (lambda f: (f / "traj.jsonl").write_bytes(b'{"reward": NaN}'), "line 1: not JSON"),
     "deep": (
         lambda f: (f / "traj.jsonl").write_bytes(b'{"a":' + b"[" * 60 + b"]" * 60 + b"}"),
-        f"more than {MAX_DEPTH} levels",
+        f"deeper than {MAX_DEPTH}",
     ),
     "very-deep": (lambda f: (f / "traj.jsonl").write_bytes(b"[" * 500_000), "line 1: not JSON"),
     "many-lines": (lambda f: (f / "traj.jsonl").write_bytes(b"{}\n" * 5002), "more than 5000"),
@@ -193,6 +193,6 @@ def test_a_hostile_folder_is_refused_by_name(tmp_path, damage, words):
 
 
 def test_all_pictures_together_have_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentserve.replay.importers.named_pictures.MAX_PICTURES_BYTES", 1000)
+    monkeypatch.setattr("agentserve.replay.importers.sources.MAX_PICTURES_BYTES", 1000)
     with pytest.raises(RecordingError, match="over 1000 bytes"):
         osworld.take(write_osworld(tmp_path / "run"))

@@ -12,11 +12,11 @@ from playwright.async_api import Browser
 
 from agentserve import __version__
 from agentserve.browser.computer import PlaywrightComputer
+from agentserve.browser.network import Network, NetworkRecording
 from agentserve.browser.scenarios import Scenario, load_scenario, open_scenario
 from agentserve.core.actions import points
 from agentserve.core.pages import PageSettings
 from agentserve.core.runs import RunSummary
-from agentserve.core.sessions import Outcome
 from agentserve.replay import EndLine, Meta, Recording, RecordingWriter, StepLine, read_recording
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.modes.browser import replay_browser
@@ -44,10 +44,18 @@ def exact_aria(step: StepLine, recorded: str, replayed: str) -> list[Difference]
 
 
 async def record_scenario(
-    browser: Browser, root: Path, name: str, actions: Sequence[Any], **options: Any
+    browser: Browser,
+    root: Path,
+    name: str,
+    actions: Sequence[Any],
+    *,
+    pages: Path | None = None,
+    **options: Any,
 ) -> Recording:
-    """Perform the actions and record them as a person's would be."""
-    scenario = load_scenario(name, 3)
+    """Perform the actions and record them, and the network, as a person's would be."""
+    scenario = _scenario(name, pages)
+    network = NetworkRecording()
+    options["network"] = network
     options.setdefault("settings", SETTINGS)
     async with open_scenario(browser, scenario, **options) as stage:
         computer = stage.computer
@@ -80,6 +88,7 @@ async def record_scenario(
                     outcome=done.outcome,
                 )
             )
+        writer.set_network(await network.finish())
         writer.append(EndLine.model_validate(dict(RunSummary(end="closed", turns=len(actions)))))
     return read_recording(writer.folder)
 
@@ -91,19 +100,26 @@ async def replay_on(
     *,
     pages: Path | None = None,
     prepare: Prepare | None = None,
+    network: Network | None = None,
     **options: Any,
 ) -> ReplayReport:
     """Replay on the scenario's pages. ``pages`` are files that lie over them, ``prepare`` acts on
     the opened page before the replay."""
-    scenario: Scenario = load_scenario(name, 3)
-    if pages is not None:
-        scenario = dataclasses.replace(scenario, folders=(pages, *scenario.folders))
-    async with open_scenario(browser, scenario, settings=recording.meta.page) as stage:
+    settings = recording.meta.page
+    scenario = _scenario(name, pages)
+    async with open_scenario(browser, scenario, settings=settings, network=network) as stage:
         if prepare is not None:
             await prepare(stage.computer)
         options = {"compare_screens": exact_screens, "compare_aria": exact_aria} | options
         replayed = await replay_browser(stage.computer, recording, **options)
     return replayed.report
+
+
+def _scenario(name: str, pages: Path | None) -> Scenario:
+    scenario = load_scenario(name, 3)
+    if pages is None:
+        return scenario
+    return dataclasses.replace(scenario, folders=(pages, *scenario.folders))
 
 
 def changed_page(folder: Path, scenario: str, file: str, *changes: tuple[str, str]) -> Path:
@@ -121,6 +137,3 @@ def changed_page(folder: Path, scenario: str, file: str, *changes: tuple[str, st
 def comparers(report: ReplayReport) -> list[list[str]]:
     """What found a difference, by step."""
     return [sorted({each.comparer for each in step.differences}) for step in report.steps]
-
-
-OK = Outcome(status="ok")

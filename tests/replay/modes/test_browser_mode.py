@@ -16,6 +16,7 @@ from replay.modes.browser_rig import (
 )
 
 from agentserve.browser.computer import PlaywrightComputer
+from agentserve.browser.network import Answering, Watching, read_har
 from agentserve.core.actions import Back, Click, Done, Key, Navigate, Scroll, Type
 from agentserve.core.actions.recorded import Fill, Reload, Unsupported
 from agentserve.core.errors import BrowserFailed, InvalidRequest, RecordingError
@@ -140,8 +141,11 @@ async def test_an_element_that_is_gone_is_told(
     end = ('<a href="index.html" class="btn btn-google', '</template><a class="btn btn-google')
     pages = changed_page(tmp_path, SIGN_IN, LOGIN, start, end)
     report = await replay_on(browser, recording, SIGN_IN, pages=pages, late_s=0.3)
-    fields = {each.field for each in report.steps[4].differences}
-    assert {"action.target", "screen", "aria"} <= fields
+    fields = {each.field: each for each in report.steps[4].differences}
+    assert {"action.target", "screen", "aria"} <= set(fields)
+    # the first link of the form is another one now
+    assert fields["action.target"].recorded == "Login"
+    assert fields["action.target"].replayed == "Login with Google"
     urls = [each for each in report.steps[5].differences if each.field == "url"]
     assert urls[0].comparer == "outcome"
     assert urls[0].recorded.endswith("/index.html") and urls[0].replayed.endswith("/login.html")
@@ -232,6 +236,26 @@ async def test_secrets_are_filled_in_and_not_told(browser: Browser, recording: R
     assert report.error is not None and report.error.code == "invalid_request"
 
 
+async def test_a_recorded_network_needs_no_site(browser: Browser, recording: Recording) -> None:
+    """The pages that are served now are broken; none of them is asked for."""
+    har = recording.network()
+    assert har is not None
+    answering = Answering(read_har(har), recorded_url=recording.meta.url)
+
+    async def nothing_was_fetched(computer: PlaywrightComputer) -> None:
+        assert computer.page.url.endswith("/login.html")
+
+    report = await replay_on(
+        browser,
+        recording,
+        SIGN_IN,
+        pages=changed_page(Path(recording.path).parent / "broken", SIGN_IN, LOGIN, ("Welcome", "")),
+        prepare=nothing_was_fetched,
+        network=answering,
+    )
+    assert report.same, [step.differences for step in report.steps]
+
+
 @pytest.mark.parametrize(
     ("recorded", "live", "same"),
     [
@@ -246,3 +270,37 @@ async def test_secrets_are_filled_in_and_not_told(browser: Browser, recording: R
 def test_addresses_are_compared_as_of_the_live_site(recorded: str, live: str, same: bool) -> None:
     places = Places("http://127.0.0.1:1/", "http://127.0.0.1:2/x")
     assert places.same(recorded, live) is same
+
+
+async def test_a_changed_network_answer_is_told_by_the_request(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The theme's own tables page, whose numbers come from a JSON file now."""
+    script = (
+        "</head>",
+        """<script>
+          addEventListener('DOMContentLoaded', async () => {
+            const answer = await (await fetch('figures.json')).json();
+            document.querySelector('.h4').dataset.figure = answer.figure;
+          });
+        </script></head>""",
+    )
+    pages = changed_page(tmp_path / "then", SIGN_IN, LOGIN, script)
+    (pages / "figures.json").write_text('{"figure": 1, "unit": "EUR"}')
+    actions = (Click(x=794, y=173), Click(x=794, y=239))
+    made = tmp_path / "made"
+    recording = await record_scenario(browser, made, SIGN_IN, actions, pages=pages)
+    har = recording.network()
+    assert har is not None
+    now = changed_page(tmp_path / "now", SIGN_IN, LOGIN, script)
+    for answer, told in (
+        ('{"unit":"EUR", "figure":1}', [[], []]),
+        ('{"unit":"EUR", "figure":2}', [["network"], []]),
+    ):
+        (now / "figures.json").write_text(answer)
+        watching = Watching(read_har(har), recorded_url=recording.meta.url)
+        report = await replay_on(browser, recording, SIGN_IN, pages=now, network=watching)
+        assert comparers(report) == told
+    (difference,) = report.steps[0].differences
+    assert difference.field == "network.answer"
+    assert difference.message.endswith("/figures.json")

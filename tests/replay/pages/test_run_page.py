@@ -1,12 +1,11 @@
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser
+from replay.pages.opening import ATTACK, opened, texts
 from replay.replay_builders import (
     DONE,
     SPACE,
@@ -19,53 +18,23 @@ from replay.replay_builders import (
     record,
 )
 
-from agentserve.browser.launch import launch_browser
 from agentserve.core.actions import Click, DoubleClick, Drag, Hover, Scroll, Type
+from agentserve.core.actions.recorded import Fill
 from agentserve.core.errors import RecordingError
 from agentserve.core.runs import RunSummary
 from agentserve.core.sessions import InvalidAction, Outcome, Timings, WorkerRef
 from agentserve.replay import (
+    EndLine,
+    Meta,
     Recording,
+    RecordingWriter,
     RunView,
     ScenarioRef,
+    StepLine,
     read_recording,
     run_row,
     write_run_page,
 )
-
-ATTACK = (
-    "</script><script>window.owned=1</script><img src=x onerror='window.owned=2'>"
-    "<!--<script>{{script}}{{data}}\"'&amp;\u2028</style><svg onload=window.owned=3>"
-)
-
-
-@pytest.fixture(scope="session")
-async def chromium() -> AsyncIterator[Browser]:
-    async with launch_browser() as browser:
-        yield browser
-
-
-@asynccontextmanager
-async def opened(browser: Browser, path: Path, **options: Any) -> AsyncIterator[Page]:
-    """The page in Chromium. Leaving it asserts that nothing was logged and nothing fetched."""
-    context = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    complaints: list[str] = []
-    fetched: list[str] = []
-    try:
-        page = await context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: fetched.append(request.url))
-        await page.goto(path.as_uri())
-        yield page
-        assert complaints == []
-        assert {url.split(":")[0] for url in fetched[1:]} <= {"data"}
-    finally:
-        await context.close()
-
-
-async def texts(page: Page, selector: str) -> list[str]:
-    return [text.strip() for text in await page.locator(selector).all_inner_texts()]
 
 
 async def test_a_row_sums_a_run(recording: Recording, tmp_path: Path):
@@ -401,3 +370,55 @@ async def test_the_data_block_is_json_without_markup(recording: Recording, tmp_p
     assert data["runs"][0]["steps"][1]["timings"] == Timings(
         queue_ms=1.5, plan_ms=8.25, program_ms=300.0, total_ms=311.5
     ).model_dump(mode="json")
+
+
+def of_a_person(folder: Path) -> Recording:
+    """Two steps of a person, one without a screenshot."""
+    png = make_png()
+    meta = Meta(
+        id="by-hand",
+        created_at=datetime(2025, 11, 29, tzinfo=UTC),
+        agentserve_version="0",
+        source="person",
+        task="Open the orders.",
+        url="http://127.0.0.1/",
+        viewport=SPACE.css,
+    )
+    writer = RecordingWriter(folder, meta)
+    writer.append(
+        StepLine(
+            index=0,
+            url="",
+            screenshot=writer.add_screenshot(png),
+            performed=Fill(value="Ann"),
+            thought="The name goes here.",
+            step_ms=80.0,
+        )
+    )
+    writer.append(StepLine(index=1, url="", performed=Click(x=3, y=4)))
+    writer.append(EndLine(end="closed", turns=2))
+    return read_recording(writer.folder)
+
+
+async def test_a_recording_that_no_agent_made_is_shown_as_far_as_it_goes(
+    recording: Recording, tmp_path: Path, chromium: Browser
+):
+    path = tmp_path / "page.html"
+    person = of_a_person(tmp_path / "recordings")
+    write_run_page(path, [RunView("by hand", person), RunView("agent", recording)], title="t")
+    async with opened(chromium, path) as page:
+        assert (await page.inner_text("#run-facts")).startswith("recorded by a person")
+        assert await texts(page, "#strip .caption") == ["0\nfill", "1\nclick"]
+        assert await texts(page, ".action") == ['fill "Ann"']
+        panels = await texts(page, "#details h3")
+        assert [name.lower() for name in panels] == ["step 0", "beside it was written"]
+        assert "The name goes here." in await page.inner_text("#details")
+        assert await page.locator("#details .bar").count() == 0
+        await page.keyboard.press("ArrowRight")
+        assert await page.is_hidden("#picture")
+        said = await page.evaluate(
+            "getComputedStyle(document.getElementById('screen'), '::before').content"
+        )
+        assert "kept no screenshot" in said
+        await page.keyboard.press("n")
+        assert await page.locator("#details .bar").count() == 3

@@ -1,27 +1,6 @@
-"use strict";
-// Draws the runs in the data block. Every text is hostile: it is only ever set as textContent.
+// Draws the runs in the data block.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const byId = (id) => document.getElementById(id);
-  const SVG = "http://www.w3.org/2000/svg";
-  const MAX_ZOOM = 3;
   const state = { run: 0, step: 0 };
-
-  // An element with a class and children; strings become text nodes.
-  function make(name, classes, ...children) {
-    const element = document.createElement(name);
-    if (classes) element.className = classes;
-    element.append(...children.filter((child) => child !== null));
-    return element;
-  }
-
-  const count = (value) => value.toLocaleString("en-US");
-  const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)} %` : "");
-
-  function duration(ms) {
-    if (ms === null) return "–";
-    return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
-  }
 
   function badge(row) {
     if (row.success === true) return make("span", "badge good", "✓ success");
@@ -32,11 +11,7 @@
   // ---- the page's head and the table of runs
 
   function drawHead() {
-    byId("title").textContent = data.title;
-    for (const [name, value] of data.facts) {
-      byId("facts").append(make("div", "", make("dt", "", name), make("dd", "", value)));
-    }
-    byId("facts").hidden = data.facts.length === 0;
+    drawFacts(data.facts);
     data.runs.forEach((run, index) => byId("rows").append(tableRow(run.row, index)));
     byId("empty").hidden = data.runs.length > 0;
     byId("run").hidden = data.runs.length === 0;
@@ -71,13 +46,14 @@
     });
     byId("run-name").replaceChildren(make("span", "", run.row.name), badge(run.row));
     byId("run-task").textContent = run.row.task;
+    const size = run.model_size;
     const facts = [
-      `program ${run.program}`,
-      `policy ${run.policy}`,
+      run.program ? `program ${run.program}` : `recorded by ${run.source}`,
+      run.policy ? `policy ${run.policy}` : null,
       run.model ? `model ${run.model}` : null,
       run.scenario && run.scenario.seed !== null ? `seed ${run.scenario.seed}` : null,
       `screen ${run.css.join("×")} px`,
-      run.model_size.join() === run.css.join() ? null : `seen as ${run.model_size.join("×")} px`,
+      size && size.join() !== run.css.join() ? `seen as ${size.join("×")} px` : null,
       run.row.end === null ? "cut off before its end" : `end: ${run.row.end}`,
       run.message || null,
       run.row.recording,
@@ -86,22 +62,17 @@
     byId("strip").replaceChildren(...run.steps.map(thumb));
   }
 
+  function kindOf(step) {
+    if (step.invalid) return "invalid";
+    if (step.action) return step.action.kind;
+    return step.usage ? "answer" : "nothing";
+  }
+
   function thumb(step, index) {
-    const source = data.pictures[step.picture];
-    const image = make(source ? "img" : "div", source ? "" : "missing");
-    if (source) {
-      image.src = source;
-      image.alt = "";
-      image.loading = "lazy";
-    }
-    const usage = step.usage;
-    const bar = shares([
-      ["cached", usage.cached_tokens],
-      ["computed", usage.prompt_tokens - usage.cached_tokens],
-    ]);
-    const kind = step.invalid ? "invalid" : step.action ? step.action.kind : "answer";
+    const kind = kindOf(step);
     const caption = make("div", "caption", make("b", "", String(step.index)), make("span", "", kind));
-    const button = make("button", "thumb", image, caption, bar);
+    const bar = step.usage ? shares(cacheParts(step.usage)) : null;
+    const button = make("button", "thumb", picture(step.picture), caption, bar);
     button.classList.toggle("trouble", step.invalid !== null || step.outcome.status !== "ok");
     button.type = "button";
     button.title = step.action_text || kind;
@@ -118,6 +89,7 @@
     byId("next").disabled = state.step >= run.steps.length - 1;
     const source = step && data.pictures[step.picture];
     byId("screen").classList.toggle("missing", Boolean(step) && !source);
+    byId("screen").classList.toggle("untaken", Boolean(step) && step.picture === null);
     byId("screen").parentElement.hidden = !step;
     if (!step) {
       byId("details").replaceChildren(panel("Steps", make("p", "", "This run has no step.")));
@@ -128,28 +100,14 @@
       byId("picture").alt = `Screen at step ${step.index}`;
       byId("picture").src = source;
     }
-    byId("details").replaceChildren(
-      actionPanel(step),
-      answerPanel(step),
-      usagePanel(step, run),
-      timePanel(step),
-    );
-    [...byId("strip").children].forEach((button, index) => markCurrent(button, index));
-    const current = byId("strip").children[state.step];
+    const panels = [actionPanel(step)];
+    if (step.text || step.usage) panels.push(answerPanel(step));
+    if (step.usage) panels.push(usagePanel(step, run));
+    if (step.timings) panels.push(timePanel(step));
+    byId("details").replaceChildren(...panels);
     const strip = byId("strip");
-    const [left, width] = [current.offsetLeft - strip.offsetLeft, current.offsetWidth];
-    if (left < strip.scrollLeft || left + width > strip.scrollLeft + strip.clientWidth) {
-      strip.scrollLeft = left - (strip.clientWidth - width) / 2;
-    }
-  }
-
-  function markCurrent(button, index) {
-    if (index === state.step) button.setAttribute("aria-current", "step");
-    else button.removeAttribute("aria-current");
-  }
-
-  function panel(title, ...children) {
-    return make("section", "panel", make("h3", "", title), ...children);
+    [...strip.children].forEach((button, index) => markCurrent(button, index === state.step));
+    showIn(strip, strip.children[state.step]);
   }
 
   function actionPanel(step) {
@@ -171,15 +129,14 @@
     if (step.told && (step.told.message || step.told.status !== "ok")) {
       box.append(labelled("told of the last action", `${step.told.status} ${step.told.message}`));
     }
+    if (step.usage === null && step.step_ms !== null) {
+      box.append(make("p", "quiet", `took ${duration(step.step_ms)}`));
+    }
     return box;
   }
 
-  function labelled(name, value) {
-    return make("dl", "", make("dt", "", name), make("dd", "", value));
-  }
-
   function answerPanel(step) {
-    const box = panel("The model wrote");
+    const box = panel(step.usage ? "The model wrote" : "Beside it was written");
     const variables = Object.entries(step.variables);
     if (variables.length === 0) {
       box.append(make("pre", "long", step.text));
@@ -192,47 +149,11 @@
     return box;
   }
 
-  // A bar of parts, each as wide as its share; parts are [class, value].
-  function shares(parts) {
-    const bar = make("div", "bar");
-    for (const [name, value] of parts) {
-      if (value <= 0) continue;
-      const part = make("i", name);
-      part.style.flex = `${value} 1 0`;
-      bar.append(part);
-    }
-    return bar;
-  }
-
-  // The same with its legend; parts are [class, value, label].
-  function explained(parts, format) {
-    const legend = make("ul", "legend");
-    for (const [name, value, label] of parts) {
-      legend.append(make("li", "", make("i", name), `${label} ${format(value)}`));
-    }
-    return [shares(parts), legend];
-  }
-
   function usagePanel(step, run) {
     const usage = step.usage;
     const box = panel("Prompt");
     box.firstChild.append(make("span", "", `${count(usage.prompt_tokens)} tokens`));
-    box.append(
-      ...explained(
-        [
-          ["cached", usage.cached_tokens, "cached"],
-          ["computed", usage.prompt_tokens - usage.cached_tokens, "prefilled"],
-        ],
-        count,
-      ),
-      ...explained(
-        [
-          ["visual", usage.visual_tokens, "visual"],
-          ["words", usage.prompt_tokens - usage.visual_tokens, "text"],
-        ],
-        count,
-      ),
-    );
+    box.append(...explained(cacheParts(usage), count), ...explained(promptParts(usage), count));
     if (run.steps.length > 1) box.append(columns(run));
     const notes = [
       `${count(usage.completion_tokens)} generated`,
@@ -248,17 +169,20 @@
 
   // Prompt tokens of every turn of the run, cached below, prefilled above.
   function columns(run) {
-    const most = Math.max(1, ...run.steps.map((step) => step.usage.prompt_tokens));
+    const most = Math.max(1, ...run.steps.map((step) => (step.usage ? step.usage.prompt_tokens : 0)));
     const chart = make("div", "columns");
     run.steps.forEach((step, index) => {
-      const { prompt_tokens: prompt, cached_tokens: cached } = step.usage;
+      const { prompt_tokens: prompt, cached_tokens: cached } = step.usage || {
+        prompt_tokens: 0,
+        cached_tokens: 0,
+      };
       const column = make("button", "", make("i", "computed"), make("i", "cached"));
       column.children[0].style.height = `${(100 * (prompt - cached)) / most}%`;
       column.children[1].style.height = `${(100 * cached) / most}%`;
       column.type = "button";
       column.title = `step ${step.index}: ${count(prompt)} tokens, ${count(cached)} cached`;
       column.setAttribute("aria-label", column.title);
-      markCurrent(column, index);
+      markCurrent(column, index === state.step);
       column.addEventListener("click", () => show(state.run, index));
       chart.append(column);
     });
@@ -273,86 +197,30 @@
       ["queue", queue, "queue"],
       ["plan", plan, "plan"],
       ["program", program, "program and model"],
-      ["browser", Math.max(0, step.step_ms - total), "browser"],
+      ["browser", Math.max(0, (step.step_ms ?? total) - total), "browser"],
     ];
     box.append(...explained(parts, duration));
     return box;
   }
 
-  // ---- the action, drawn on the screen
-
   function fitScreen() {
     const image = byId("picture");
     const run = data.runs[state.run];
     if (!run || !image.naturalWidth) return;
-    const ratio = image.naturalHeight / image.naturalWidth;
     const room = byId("screen").parentElement.clientWidth - 2;
-    const tall = Math.max(320, window.innerHeight * 0.72);
-    const width = Math.min(room, run.css[0] * MAX_ZOOM, tall / ratio);
-    image.style.width = `${Math.floor(width)}px`;
-    image.style.height = `${Math.floor(width * ratio)}px`;
-    drawAction(run.steps[state.step], run.css, Math.floor(width), Math.floor(width * ratio));
-  }
-
-  function shape(name, classes, attributes) {
-    const element = document.createElementNS(SVG, name);
-    element.setAttribute("class", classes);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    return element;
-  }
-
-  // A mark with a light halo, so that it is seen on any screen.
-  function outlined(name, attributes, classes = "mark") {
-    return [shape(name, "halo", attributes), shape(name, classes, attributes)];
-  }
-
-  function arrow(from, to) {
-    const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
-    const wing = (turn) => [to[0] - 13 * Math.cos(angle + turn), to[1] - 13 * Math.sin(angle + turn)];
-    const path = `M${from} L${to} M${wing(0.5)} L${to} L${wing(-0.5)}`;
-    return outlined("path", { d: path });
-  }
-
-  function drawAction(step, css, width, height) {
+    const [width, height] = fitted(room, run.css, image.naturalHeight / image.naturalWidth);
+    image.style.width = `${width}px`;
+    image.style.height = `${height}px`;
     const overlay = byId("overlay");
     overlay.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    overlay.replaceChildren();
-    const action = step && step.action;
-    if (!action || action.x === undefined) return;
-    const scale = [width / css[0], height / css[1]];
-    const place = (x, y) => [(x + 0.5) * scale[0], (y + 0.5) * scale[1]];
-    const at = place(action.x, action.y);
-    const ring = (radius, classes) =>
-      outlined("circle", { cx: at[0], cy: at[1], r: radius }, classes);
-    const dot = shape("circle", "dot", { cx: at[0], cy: at[1], r: 4 });
-    if (action.kind === "drag") {
-      overlay.append(...arrow(at, place(action.to_x, action.to_y)), dot);
-    } else if (action.kind === "scroll") {
-      overlay.append(...arrow(at, scrollEnd(action, at, width, height)), dot);
-    } else {
-      overlay.append(...ring(13, action.kind === "hover" ? "mark dashed" : "mark"));
-      if (action.kind === "double_click") overlay.append(...ring(20));
-      overlay.append(dot);
-    }
-  }
-
-  // Where the arrow of a scroll ends: its direction, at a length that is seen and stays inside.
-  function scrollEnd(action, at, width, height) {
-    const length = Math.hypot(action.dx, action.dy);
-    if (length === 0) return at;
-    const shown = Math.min(Math.max(length, 40), 0.3 * Math.min(width, height));
-    const clamp = (value, most) => Math.min(Math.max(value, 6), most - 6);
-    return [
-      clamp(at[0] + (action.dx / length) * shown, width),
-      clamp(at[1] + (action.dy / length) * shown, height),
-    ];
+    const step = run.steps[state.step];
+    overlay.replaceChildren(...actionMarks(step && step.action, run.css, width, height));
   }
 
   // ---- moving about
 
   function show(run, step) {
     if (data.runs.length === 0) return;
-    const within = (value, length) => Math.min(Math.max(value, 0), Math.max(0, length - 1));
     const before = state.run;
     state.run = within(run, data.runs.length);
     state.step = within(step, data.runs[state.run].steps.length);
@@ -376,12 +244,7 @@
     n: () => state.run < data.runs.length - 1 && show(state.run + 1, 0),
   };
 
-  document.addEventListener("keydown", (event) => {
-    const act = KEYS[event.key];
-    if (!act || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    event.preventDefault();
-    act();
-  });
+  onKeys(KEYS);
   byId("previous").addEventListener("click", KEYS.ArrowLeft);
   byId("next").addEventListener("click", KEYS.ArrowRight);
   byId("picture").addEventListener("load", fitScreen);

@@ -1,0 +1,140 @@
+"""From what a person did to actions of a recording. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentserve.browser.person.messages import (
+    Begin,
+    Clicked,
+    Dragged,
+    Message,
+    Pressed,
+    Scrolled,
+    Set,
+    Typed,
+    Unknown,
+)
+from agentserve.core.actions import Click, DoubleClick, Drag, Key, Scroll, Type
+from agentserve.core.actions.recorded import Fill, Unsupported
+from agentserve.core.actions.union import KEY_PATTERN
+from agentserve.core.elements import ElementTarget
+from agentserve.core.screens import MAX_SIDE
+
+MAX_TYPED = 2000
+"""Of a Type action."""
+
+
+@dataclass(frozen=True)
+class Act:
+    action: Any
+    """A RecordedAction."""
+    target: ElementTarget | None = None
+    to_target: ElementTarget | None = None
+    typing: bool = False
+    """It is what a person has typed into a field so far."""
+
+
+class Hidden:
+    """Values of password fields, by the names that stand for them. They leave memory by no way."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        """By value, also those of which a longer one has become."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """By name."""
+        return {name: value for value, name in self._names.items()}
+
+    def placeholder(self, value: str, target: ElementTarget | None) -> str:
+        if value not in self._names:
+            # what is told while it is typed begins like the whole of it
+            begun = next(
+                (old for old in reversed(self._names) if old and value.startswith(old)), ""
+            )
+            self._names[value] = self._names[begun] if begun else self._new_name(target)
+        return "{{secret:" + self._names[value] + "}}"
+
+    def hide(self, text: str) -> str:
+        """The text with placeholders for the values in it, the longest first."""
+        for value in sorted(self._names, key=len, reverse=True):
+            if value:
+                text = text.replace(value, "{{secret:" + self._names[value] + "}}")
+        return text
+
+    def _new_name(self, target: ElementTarget | None) -> str:
+        """After the field, as an environment variable is called."""
+        label = (target and target.text) or "PASSWORD"
+        base = re.sub(r"[^A-Z0-9]+", "_", label.upper()).strip("_")[:40]
+        if not re.match(r"[A-Z]", base):
+            base = "PASSWORD"
+        taken, name, number = set(self._names.values()), base, 2
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        return name
+
+
+def act_of(message: Message, hidden: Hidden) -> Act | None:
+    """The act that a message is about; None for what only begins."""
+    match message:
+        case Begin():
+            return None
+        case Clicked(x=x, y=y, count=2, button="left"):
+            return Act(DoubleClick(x=x, y=y), message.target)
+        case Clicked(x=x, y=y, button=button):
+            return Act(Click(x=x, y=y, button=button), message.target)
+        case Dragged(x=x, y=y, to_x=to_x, to_y=to_y):
+            drag = Drag(x=x, y=y, to_x=to_x, to_y=to_y)
+            return Act(drag, message.target, message.to_target)
+        case Scrolled(x=x, y=y):
+            dx, dy = (max(-MAX_SIDE, min(MAX_SIDE, each)) for each in (message.dx, message.dy))
+            return Act(Scroll(x=x, y=y, dx=dx, dy=dy), message.target)
+        case Typed(secret=True, value=value):
+            value = hidden.placeholder(value, message.target)
+            return Act(Fill(value=value), message.target, typing=True)
+        case Typed(text=str(text)) if len(text) <= MAX_TYPED:
+            return Act(Type(text=text), message.target, typing=True)
+        case Typed(value=value):
+            return Act(Fill(value=value), message.target, typing=True)
+        case Set(value=value):
+            return Act(Fill(value=value), message.target)
+        case Pressed(keys=keys):
+            return _pressed(keys)
+        case Unknown(what=what):
+            return Act(Unsupported(what=what))
+
+
+def _pressed(keys: str) -> Act:
+    if re.fullmatch(KEY_PATTERN, keys):
+        return Act(Key(keys=keys))
+    if len(keys) == 1:
+        return Act(Type(text=keys))
+    return Act(Unsupported(what=f"the keys {keys}"))
+
+
+def merged(before: Act, after: Act) -> Act | None:
+    """Both as one act; None when they are two."""
+    a, b = before.action, after.action
+    if isinstance(a, Click) and isinstance(b, DoubleClick) and abs(a.x - b.x) + abs(a.y - b.y) < 8:
+        return after if a.button == "left" else None
+    if before.typing and after.typing and _same_field(before, after):
+        if isinstance(a, Type) and isinstance(b, Type):
+            text = a.text + b.text
+            return replace(before, action=Type(text=text)) if len(text) <= MAX_TYPED else None
+        if isinstance(a, Fill) and isinstance(b, Type):
+            return replace(before, action=Fill(value=a.value + b.text))
+        if isinstance(b, Fill):
+            return replace(before, action=b)
+    return None
+
+
+def _same_field(before: Act, after: Act) -> bool:
+    first, second = before.target, after.target
+    return (
+        first is not None
+        and second is not None
+        and bool(set(first.selectors) & set(second.selectors))
+    )

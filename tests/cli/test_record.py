@@ -1,0 +1,240 @@
+"""``agentserve record``: somebody acts, and the recording replays without a difference."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser
+from typer.testing import CliRunner
+
+from agentserve.browser.computer import PlaywrightComputer, open_computer
+from agentserve.browser.launch import connect_browser, launch_browser
+from agentserve.browser.network import Answering, read_har
+from agentserve.browser.pages import serve_pages
+from agentserve.browser.person import PersonSession
+from agentserve.browser.scenarios import load_scenario
+from agentserve.cli import app
+from agentserve.cli.record_person import PersonOptions, PersonRecorded, record_person
+from agentserve.core.actions import Click, Done, Key, Type
+from agentserve.core.actions.recorded import Fill
+from agentserve.core.errors import BrowserFailed, InvalidRequest
+from agentserve.core.pages import PageSettings
+from agentserve.core.screens import Size
+from agentserve.replay import Recording, read_recording
+from agentserve.replay.bundle.verify import verify
+from agentserve.replay.compare.aria import aria_differences
+from agentserve.replay.compare.screens import screen_differences
+from agentserve.replay.modes.browser import replay_browser
+from agentserve.replay.redaction.secrets import revealed
+from agentserve.replay.results import ReplayReport
+
+VIEW = Size(width=1120, height=672)
+PASSWORD = "analytical"
+Person = Callable[[PlaywrightComputer, PersonSession], Awaitable[None]]
+SETTINGS = PageSettings(
+    fixed_time=datetime(2026, 1, 2, tzinfo=UTC),
+    random_seed=5,
+    animations=False,
+    fonts_awaited=True,
+    network="recorded",
+)
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with launch_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def site() -> AsyncIterator[str]:
+    async with serve_pages(*load_scenario("admin/sign-in").folders) as base:
+        yield f"{base}/login.html"
+
+
+async def calm(session: PersonSession, act: Awaitable[Any]) -> None:
+    session.ready.clear()
+    await act
+    await asyncio.wait_for(session.ready.wait(), 20)
+
+
+async def signs_in(computer: PlaywrightComputer, session: PersonSession) -> None:
+    """What a person does on the theme's pages: a form, a link, a menu."""
+    page = computer.page
+    await asyncio.wait_for(session.ready.wait(), 20)
+    await calm(session, page.click("#exampleInputEmail"))
+    await calm(session, page.keyboard.type("ada@example.com"))
+    await calm(session, page.keyboard.press("Tab"))
+    await calm(session, page.keyboard.type(PASSWORD))
+    await calm(session, page.click("label[for=customCheck]"))
+    await calm(session, page.click("text=Login >> nth=0"))
+    await page.wait_for_url("**/index.html")
+    await calm(session, page.click("text=Components"))
+    await calm(session, page.mouse.wheel(0, 300))
+
+
+async def recorded_by(
+    browser: Browser, options: PersonOptions, person: Person
+) -> tuple[PersonRecorded, Recording]:
+    stop = asyncio.Event()
+    acting: list[asyncio.Task[None]] = []
+
+    async def act(computer: PlaywrightComputer, session: PersonSession) -> None:
+        await person(computer, session)
+        stop.set()
+
+    def begin(session: PersonSession, computer: PlaywrightComputer) -> None:
+        acting.append(asyncio.ensure_future(act(computer, session)))
+
+    recorded = await record_person(browser, options, stop=stop, on_start=begin)
+    await asyncio.gather(*acting)
+    return recorded, read_recording(recorded.folder)
+
+
+async def replay(browser: Browser, recording: Recording, url: str, **options: Any) -> ReplayReport:
+    meta = recording.meta
+    async with open_computer(
+        browser, url, viewport=meta.viewport, settings=meta.page, masks=meta.masks, **options
+    ) as computer:
+        await computer.load()
+        replayed = await replay_browser(
+            computer,
+            recording,
+            compare_screens=lambda step, was, now: screen_differences(
+                was, now, viewport=meta.viewport
+            ),
+            compare_aria=lambda step, was, now: aria_differences(was, now),
+            fill=partial(revealed, secrets={"PASSWORD": PASSWORD}),
+        )
+    return replayed.report
+
+
+@pytest.fixture(scope="module")
+async def made(
+    browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[PersonRecorded, Recording]:
+    options = PersonOptions(
+        url=site,
+        out=tmp_path_factory.mktemp("recordings"),
+        viewport=VIEW,
+        task="Sign in",
+        settings=SETTINGS,
+    )
+    return await recorded_by(browser, options, signs_in)
+
+
+async def test_what_a_person_did_is_a_sound_recording(
+    made: tuple[PersonRecorded, Recording],
+) -> None:
+    recorded, recording = made
+    assert verify(recorded.folder) == []
+    assert (recording.meta.source, recording.meta.task) == ("person", "Sign in")
+    assert recording.complete and recorded.steps == len(recording.steps)
+    actions = [step.performed for step in recording.steps]
+    assert [type(action) for action in actions[:6]] == [Click, Type, Key, Fill, Click, Click]
+    assert actions[1] == Type(text="ada@example.com")
+    assert actions[-1] == Done()
+    assert all(step.screenshot and step.aria for step in recording.steps)
+    texts = [step.target.text for step in recording.steps if step.target]
+    assert "Login" in texts and "Components" in texts
+
+
+async def test_the_password_is_nowhere(made: tuple[PersonRecorded, Recording]) -> None:
+    recorded, recording = made
+    assert recorded.secrets == ("PASSWORD",) and not recorded.too_short
+    assert recording.steps[3].performed == Fill(value="{{secret:PASSWORD}}")
+    for path in recorded.folder.rglob("*"):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+
+
+async def test_it_replays_without_a_difference(
+    browser: Browser, site: str, made: tuple[PersonRecorded, Recording]
+) -> None:
+    report = await replay(browser, made[1], site)
+    assert report.same, [step.differences for step in report.steps]
+
+
+async def test_it_replays_without_the_site(
+    browser: Browser, made: tuple[PersonRecorded, Recording]
+) -> None:
+    """Nothing listens at the address: all that the pages get was recorded."""
+    har = made[1].network()
+    assert har is not None
+    url = "http://127.0.0.1:9/login.html"
+    answering = Answering(read_har(har), recorded_url=made[1].meta.url)
+    report = await replay(browser, made[1], url, network=answering)
+    assert report.same, [step.differences for step in report.steps]
+
+
+async def test_an_interruption_ends_a_recording_well(
+    browser: Browser, site: str, tmp_path: Path
+) -> None:
+    started: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    options = PersonOptions(url=site, out=tmp_path, viewport=VIEW)
+    recording = asyncio.ensure_future(
+        record_person(
+            browser,
+            options,
+            stop=asyncio.Event(),
+            on_start=lambda session, computer: started.set_result((session, computer)),
+        )
+    )
+    session, computer = await started
+    await asyncio.wait_for(session.ready.wait(), 20)
+    await calm(session, computer.page.click("#exampleInputEmail"))
+    recording.cancel()
+    recorded = await recording
+    made = read_recording(recorded.folder)
+    assert made.complete and [type(step.performed) for step in made.steps] == [Click, Done]
+
+
+async def test_a_running_browser_is_used_in_a_window_of_its_own(
+    site: str, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    async def clicks(computer: PlaywrightComputer, session: PersonSession) -> None:
+        await asyncio.wait_for(session.ready.wait(), 20)
+        await calm(session, computer.page.click("#exampleInputEmail"))
+
+    async with launch_browser(debugging_port=unused_tcp_port) as theirs:
+        own = await theirs.new_page()
+        async with connect_browser(f"http://127.0.0.1:{unused_tcp_port}") as browser:
+            options = PersonOptions(url=site, out=tmp_path, viewport=VIEW)
+            _, recording = await recorded_by(browser, options, clicks)
+        assert [type(step.performed) for step in recording.steps] == [Click, Done]
+        assert theirs.is_connected() and not own.is_closed()
+
+
+async def test_only_browsers_of_this_machine_are_attached_to() -> None:
+    with pytest.raises(InvalidRequest, match="not on this machine"):
+        async with connect_browser("http://192.0.2.1:9222"):
+            pass
+    with pytest.raises(BrowserFailed, match="no browser answers"):
+        async with connect_browser("http://127.0.0.1:9"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--url", "file:///etc/passwd"], "not an http or https address"),
+        (["--url", "http://127.0.0.1:9/", "--fixed-time", "noon"], "--fixed-time is a time"),
+        (["--url", "http://127.0.0.1:9/", "--viewport", "1x"], "--viewport is WIDTHxHEIGHT"),
+        (["--url", "http://127.0.0.1:9/", "--mask", "1,2"], "--mask is X,Y,WIDTH,HEIGHT"),
+        (["--url", "http://127.0.0.1:9/"], "cannot open http://127.0.0.1:9/"),
+    ],
+)
+def test_what_cannot_be_recorded_is_told(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    command = ["record", "--headless", "--out", str(tmp_path), *arguments]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert message in str(result.exception)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,218 @@
+"""Recordings as scripts, run in a real Chromium by the installed Playwright."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay.exporters.test_chrome_export import BUTTON, EVERY
+from replay.exporters.test_python_text import HOSTILE
+from replay.playwright_made import PAGES
+
+from agentserve.browser.pages import serve_pages
+from agentserve.core.actions import Click, Drag, Key, Navigate, Type
+from agentserve.core.actions.recorded import (
+    ClickElement,
+    Fill,
+    OpenTab,
+    SwitchTab,
+    Unsupported,
+    WaitFor,
+)
+from agentserve.core.config import chromium_path
+from agentserve.core.elements import ElementTarget, PageBox, Selector
+from agentserve.core.screens import Size
+from agentserve.replay import Recording, StepLine, read_recording
+from agentserve.replay.exporters.playwright_script import give
+from agentserve.replay.importers.taken import Taken, write_taken
+
+
+@pytest.fixture(scope="module")
+async def base() -> AsyncIterator[str]:
+    async with serve_pages(PAGES) as url:
+        yield url
+
+
+def by(engine: Any, value: str, **more: Any) -> ElementTarget:
+    return ElementTarget(selectors=((Selector(engine=engine, value=value, **more),),))
+
+
+def recorded(
+    folder: Path, *steps: tuple[Any, ElementTarget | None], url: str = "", task: str = ""
+) -> Recording:
+    lines = tuple(
+        StepLine(index=index, url=url, performed=action, target=target)
+        for index, (action, target) in enumerate(steps)
+    )
+    size = Size(width=1120, height=672)
+    taken = Taken(format="other", viewport=size, steps=lines, url=url, task=task)
+    return read_recording(write_taken(folder, "r", taken))
+
+
+def script_of(recording: Recording) -> str:
+    (script,) = give(recording).files.values()
+    ast.parse(script)
+    return script.decode()
+
+
+async def run(folder: Path, script: str) -> tuple[int, str]:
+    path = folder / "r.py"
+    path.write_text(script)
+    chromium = chromium_path() or Path("/usr/bin/chromium")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        path,
+        env=os.environ | ({"CHROMIUM": str(chromium)} if chromium.exists() else {}),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+@pytest.fixture
+def visit(tmp_path: Path, base: str) -> Recording:
+    """A visit of the admin site, with an assertion of each kind."""
+    email = by("css", "#exampleInputEmail")
+    remember = by("text", "Remember Me")
+    return recorded(
+        tmp_path,
+        (Fill(value="ada@example.com"), email),
+        (Key(keys="Home"), email),
+        (Type(text="x"), email),
+        (WaitFor(value="xada@example.com"), email),
+        (Fill(value="true"), remember),
+        (WaitFor(value="true"), remember),
+        (Click(x=560, y=300), by("aria", "Forgot Password?", role="link")),
+        (WaitFor(text="Forgot Your Password?"), by("css", "h1")),
+        (Navigate(url="tables.html"), None),
+        (Fill(value="25"), by("css", "select", nth=0)),
+        (WaitFor(value="25"), by("css", "select", nth=0)),
+        (Fill(value="Edinburgh"), by("aria", "Search:")),
+        (WaitFor(text="Showing 1 to 9 of 9 entries"), by("css", "#dataTable_info")),
+        (ClickElement(), by("css", "#userDropdown")),
+        (WaitFor(), by("text", "Activity Log")),
+        (OpenTab(url=f"{base}/login.html"), None),
+        (WaitFor(text="Welcome Back!"), by("css", "h1")),
+        (SwitchTab(index=0), None),
+        (WaitFor(), by("css", "#dataTable_info")),
+        (WaitFor(expression="location.pathname === '/tables.html'"), None),
+        url=f"{base}/login.html",
+    )
+
+
+async def test_a_script_does_in_chromium_what_was_recorded(
+    tmp_path: Path, visit: Recording
+) -> None:
+    code, output = await run(tmp_path, script_of(visit))
+    assert code == 0, output
+
+
+async def test_a_script_fails_when_the_page_is_not_as_recorded(
+    tmp_path: Path, visit: Recording
+) -> None:
+    """The check of the test above: what it asserts is looked at."""
+    script = script_of(visit)
+    for right, wrong in (("Forgot Your", "Forgot Their"), ("timeout=10000", "timeout=500")):
+        assert right in script
+        script = script.replace(right, wrong)
+    code, output = await run(tmp_path, script)
+    assert code == 1 and "Forgot Their" in output
+
+
+async def test_texts_of_a_recording_run_nothing(tmp_path: Path, base: str) -> None:
+    mark = tmp_path / "run"
+    attack = f"open({str(mark)!r}, 'w')"
+    texts = [f'"""\n{attack}\n"""', f"')\n    {attack}\n('", f'"); {attack}; ("', *HOSTILE[:5]]
+    field = by("css", "#exampleInputEmail")
+    steps: list[tuple[Any, ElementTarget | None]] = []
+    for text in texts:
+        steps += [(Fill(value=text), field), (Unsupported(what=text or "x"), None)]
+        steps += [(WaitFor(visible=False, timeout_s=0.2), by("aria", text, role=text))]
+        steps += [(WaitFor(visible=False, timeout_s=0.2), by("css", f"#a >> {text}"))]
+    recording = recorded(tmp_path, *steps, url=f"{base}/login.html", task="\n".join(texts))
+    script = script_of(recording)
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(script))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert calls <= {"fill", "kind", "expect", "expect_value", "sync_playwright", "run"}
+    await run(tmp_path, script)  # a selector that is none ends it early, which is as good
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("target", [BUTTON, None], ids=["element", "point"])
+def test_every_action_gives_lines_or_is_told(tmp_path: Path, target: ElementTarget | None) -> None:
+    recording = recorded(tmp_path, *((action, target) for action in EVERY), url="http://a/")
+    given = give(recording)
+    (script,) = given.files.values()
+    ast.parse(script)
+    left_out = script.decode().count("is left out")
+    kinds = {action.kind for action in EVERY}
+    if target is None:
+        assert {"fill", "click_element", "hover_element"} < kinds and left_out == 7
+    else:
+        assert left_out == 1
+    assert any("a miracle" in told for told in given.lost)
+
+
+def body(script: str) -> list[str]:
+    run_body = script.split("page = context.new_page()\n", 1)[1].split("\n\n\n", 1)[0]
+    return [line.strip() for line in run_body.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "line"),
+    [
+        (Click(x=3, y=4), BUTTON, 'page.get_by_role("button", name="Save", exact=True).click()'),
+        (Click(x=3, y=4), None, "page.mouse.click(3, 4)"),
+        (Click(x=3, y=4, button="right"), by("test_id", "a"),
+         'page.get_by_test_id("a").click(button="right")'),
+        (ClickElement(clicks=3), by("css", "#a >> b", nth=2),
+         'page.locator("css=#a >> b").nth(2).click(click_count=3)'),
+        (ClickElement(modifiers=("Shift",)), ElementTarget(
+            box=PageBox(x=10, y=10, width=4, height=4), offset=(1, 1)),
+         'page.keyboard.down("Shift")'),
+        (ClickElement(), ElementTarget(selectors=((
+            Selector(engine="xpath", value="(//iframe | //frame)[1]"),
+            Selector(engine="css", value="#in")),), offset=(3, 4)),
+         'page.locator("xpath=(//iframe | //frame)[1]").content_frame.locator("#in")'
+         '.click(position={"x": 3, "y": 4})'),
+        (ClickElement(), ElementTarget(selectors=((
+            Selector(engine="css", value="div.iframe-like"),
+            Selector(engine="css", value="#in")),)),
+         'page.locator("div.iframe-like").locator("#in").click()'),
+        (Navigate(url="b.html"), None, 'page.goto("http://a/b.html")'),
+        (Drag(x=1, y=2, to_x=3, to_y=4), BUTTON, "page.mouse.move(1, 2)"),
+    ],
+)  # fmt: skip
+def test_lines_are_what_a_person_would_write(
+    tmp_path: Path, action: Any, target: ElementTarget | None, line: str
+) -> None:
+    lines = body(script_of(recorded(tmp_path, (action, target), url="http://a/")))
+    assert line in lines
+
+
+def test_the_likeliest_selector_to_hold_is_taken(tmp_path: Path) -> None:
+    """The role with a name, of what Chrome gives: a name alone comes after CSS."""
+    chains = (
+        (Selector(engine="xpath", value="//a"),),
+        (Selector(engine="aria", value="Save"),),
+        (Selector(engine="css", value="#save"),),
+    )
+    for extra, line in (
+        ((), 'page.locator("#save").click()'),
+        (((Selector(engine="test_id", value="s"),),), 'page.get_by_test_id("s").click()'),
+        (((Selector(engine="aria", value="", role="button"),),), 'page.locator("#save").click()'),
+    ):
+        target = ElementTarget(selectors=(*chains, *extra))
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        assert line in body(script_of(recorded(folder, (ClickElement(), target), url="http://a/")))

@@ -1,0 +1,380 @@
+"""Traces of the installed Playwright, and what others might give for such."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from replay.importers.conftest import Made
+
+from agentserve.core.actions import (
+    Back,
+    Click,
+    DoubleClick,
+    Drag,
+    Hover,
+    Key,
+    Navigate,
+    Scroll,
+    Type,
+)
+from agentserve.core.actions.recorded import (
+    ClickElement,
+    CloseTab,
+    Fill,
+    Forward,
+    KeyDown,
+    KeyUp,
+    OpenTab,
+    Resize,
+    SwitchTab,
+    Unsupported,
+    WaitFor,
+)
+from agentserve.core.elements import Selector
+from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
+from agentserve.replay import read_recording
+from agentserve.replay.bundle.png import png_size
+from agentserve.replay.importers import archive
+from agentserve.replay.importers.detect import take as take_any
+from agentserve.replay.importers.playwright_trace import take
+from agentserve.replay.importers.taken import Taken, write_taken
+from agentserve.replay.importers.trace_events import MAX_LINE_BYTES
+
+
+@pytest.fixture(scope="module")
+def taken(made: Made) -> Taken:
+    return take_any(made.trace)
+
+
+def test_every_call_that_acts_becomes_its_action(made: Made, taken: Taken) -> None:
+    performed = [step.performed for step in taken.steps]
+    at = taken.steps[2].performed
+    link = next(action for action in performed if isinstance(action, Hover))
+    assert isinstance(at, Click)
+    assert performed == [
+        Navigate(url=f"{made.base}/register.html"),
+        Fill(value="Grace"),
+        at,
+        Type(text="Hopper"),
+        Key(keys="Tab"),
+        Type(text="g@b"),
+        Key(keys="Control+a"),
+        KeyDown(key="?"),
+        KeyUp(key="?"),
+        Drag(x=10, y=10, to_x=50, to_y=60),
+        DoubleClick(x=21, y=22),
+        Scroll(x=21, y=22, dy=100),
+        link,
+        Click(x=link.x, y=link.y),
+        Back(),
+        Forward(),
+        Navigate(url=f"{made.base}/tables.html"),
+        Fill(value="25"),
+        Fill(value="Edin"),
+        Resize(size=Size(width=1000, height=600)),
+        Navigate(url=f"{made.base}/login.html"),
+        Fill(value="true"),
+        ClickElement(clicks=2, modifiers=("Shift",)),
+        performed[23],
+        Type(text="x"),
+        OpenTab(),
+        Navigate(url=f"{made.base}/forgot-password.html"),
+        CloseTab(),
+        SwitchTab(index=0),
+        WaitFor(timeout_s=5),
+        None,
+    ]
+    assert isinstance(performed[23], Drag)
+
+
+def test_points_boxes_and_selectors_are_those_of_the_page(taken: Taken) -> None:
+    click = taken.steps[2]
+    assert click.target is not None and click.target.box is not None
+    assert click.target.selectors == ((Selector(engine="css", value="#exampleLastName"),),)
+    assert click.target.offset == pytest.approx(
+        (6, 7), abs=0.1
+    )  # Playwright counts from the border
+    assert click.target.box.holds(click.performed.x, click.performed.y)
+    drag = taken.steps[23]
+    assert drag.target is not None and drag.to_target is not None
+    assert drag.to_target.selectors == ((Selector(engine="css", value="#exampleInputPassword"),),)
+    typed = taken.steps[24]
+    assert typed.target is not None  # what was given the focus before
+    assert typed.target.selectors == ((Selector(engine="css", value="#exampleInputEmail"),),)
+
+
+def test_steps_have_the_screen_and_the_address_before_them(made: Made, taken: Taken) -> None:
+    assert taken.viewport == Size(width=1120, height=672)
+    assert taken.url == f"{made.base}/register.html"
+    for step in taken.steps[2:14]:
+        assert step.url == f"{made.base}/register.html"
+        # two keys of one call have one screen
+        assert step.index < 4 or step.screenshot or step.performed == KeyUp(key="?"), step
+    first = taken.steps[4].screenshot
+    assert first is not None
+    size = png_size(taken.screenshots[first])
+    assert size.width / 1120 == pytest.approx(taken.scale, abs=0.001)
+    assert size.height / 672 == pytest.approx(taken.scale, abs=0.01)
+
+
+def test_a_call_that_failed_is_the_end(taken: Taken) -> None:
+    last = taken.steps[-1]
+    assert last.outcome.status == "failed" and "Timeout 200ms exceeded" in last.outcome.message
+    assert taken.end is not None and taken.end.end == "error"
+
+
+def test_what_is_lost_is_told(taken: Taken) -> None:
+    told = "\n".join(taken.lost)
+    for words in (
+        "a call that failed is not done again",
+        "Frame.evaluateExpression (1)",
+        "errors of the pages",
+        "what the pages fetched",
+        "frames of a screencast",
+    ):
+        assert words in told
+
+
+def test_it_is_written_as_a_bundle_and_read_again(tmp_path: Path, taken: Taken) -> None:
+    folder = write_taken(tmp_path, "made", taken)
+    recording = read_recording(folder)
+    assert recording.steps == taken.steps
+    assert recording.meta.imported is not None
+    assert recording.meta.imported.version.startswith("10, Playwright 1.")
+    for step in recording.steps:
+        if step.screenshot:
+            recording.screenshot(step.screenshot)
+
+
+# ---- traces that nobody's Playwright wrote
+
+
+def jpeg(size: tuple[int, int] = (80, 60)) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (200, 10, 90)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+BEGIN = {
+    "type": "context-options",
+    "version": 10,
+    "origin": "library",
+    "playwrightVersion": "1.65.0",
+    "wallTime": 1.7e12,
+    "options": {"viewport": {"width": 160, "height": 120}},
+}
+
+
+def call(method: str, number: int = 1, *, cls: str = "Frame", **params: Any) -> list[Any]:
+    identity = {"callId": f"call@{number}"}
+    before = {"type": "before", "class": cls, "method": method, "params": params}
+    return [
+        {**before, **identity, "startTime": 10.0 * number},
+        {"type": "after", **identity, "endTime": 10.0 * number + 5},
+    ]
+
+
+def write(path: Path, *events: Any, name: str = "trace.trace", **members: bytes) -> Path:
+    lines = b"".join(json.dumps(event).encode() + b"\n" for event in (BEGIN, *events))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr(name, lines)
+        for member, data in members.items():
+            zipped.writestr(member, data)
+    return path
+
+
+def test_without_snapshots_a_step_has_the_last_frame_before_its_call(tmp_path: Path) -> None:
+    frame = {"type": "screencast-frame", "pageId": "page@1", "width": 160, "height": 120}
+    page = {"type": "event", "class": "BrowserContext", "method": "page", "time": 1}
+    path = write(
+        tmp_path / "t.zip",
+        {**page, "params": {"pageId": "page@1"}},
+        *call("goto", 1, url="http://a/"),
+        {**frame, "file": "before", "timestamp": 15.0},
+        *call("click", 2, selector="#a"),
+        {**frame, "file": "after", "timestamp": 20.5},
+        before=jpeg((80, 60)),
+        after=jpeg((40, 30)),
+    )
+    taken = take(path)
+    first, second = taken.steps
+    assert (first.screenshot, first.performed) == (None, Navigate(url="http://a/"))
+    assert second.screenshot is not None
+    assert png_size(taken.screenshots[second.screenshot]) == Size(width=80, height=60)
+    assert taken.scale == 0.5
+    assert (second.url, second.performed) == ("http://a/", ClickElement())
+
+
+def test_its_own_screenshots_go_before_the_screencast(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (160, 120)).save(buffer, "PNG")
+    shot = {"type": "screenshot", "callId": "call@1", "phase": "before", "file": "shot"}
+    path = write(tmp_path / "t.zip", *call("click", 1, selector="#a"), shot, shot=buffer.getvalue())
+    taken = take(path)
+    (step,) = taken.steps
+    assert step.screenshot is not None and taken.screenshots[step.screenshot] == buffer.getvalue()
+    assert taken.scale == 1
+
+
+@pytest.mark.parametrize(
+    ("events", "performed"),
+    [
+        (call("setInputFiles", selector="#f"), [Unsupported(what="choosing files")]),
+        (call("click", selector="#a", button="left", clickCount=9),
+         [Unsupported(what="9 clicks of the button 'left' with []")]),
+        (call("mouseUp", cls="Page"),
+         [Unsupported(what="a button of the mouse that comes up")]),
+        (call("mouseDown", cls="Page"),
+         [Unsupported(what="a button of the mouse that is held meanwhile")]),
+        (call("mouseMove", cls="Page", x=3, y=4), [Hover(x=3, y=4)]),
+        (call("mouseClick", cls="Page", x=1e9, y=4), [Unsupported(
+            what="1 clicks of the button 'left' with []")]),
+        (call("keyboardType", cls="Page", text="x" * 4100),
+         [Type(text="x" * 2000), Type(text="x" * 2000), Type(text="x" * 100)]),
+        (call("expect", selector="#a", expression="to.have.text", isNot=False,
+              expectedText=[{"string": "Done"}], timeout=1000),
+         [WaitFor(text="Done", timeout_s=1)]),
+        (call("expect", selector="#a", expression="to.be.visible", isNot=True),
+         [WaitFor(visible=False, timeout_s=5)]),
+        (call("__waitInfo__", cls="Page") + call("reload", 2, cls="Page"), None),
+    ],
+    ids=lambda value: value[0]["method"] if isinstance(value, list) and isinstance(value[0], dict)
+    else None,
+)  # fmt: skip
+def test_calls_of_other_kinds(tmp_path: Path, events: list[Any], performed: Any) -> None:
+    taken = take(write(tmp_path / "t.zip", *events))
+    if performed is not None:
+        assert [step.performed for step in taken.steps] == performed
+    else:
+        assert len(taken.steps) == 1 and taken.lost == ()
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (["x"], "line 2: a JSON object is expected"),
+        ([{"type": 7}], "line 2: type must be a text"),
+        ([{"type": "before"}], "line 2: callId is missing"),
+        (call("goto"), "line 2: url is missing"),
+        (call("goto", url="x" * 3000), "line 2: url"),
+        (call("press", selector="#a", key="x" * 99), "line 2: key must be the name of a key"),
+        (call("press", selector="#a", key=""), "line 2: key must be the name of a key"),
+        (call("setViewportSize", cls="Page", viewportSize={"width": 0, "height": 1}), "line 2"),
+        ([{"type": "event", "method": "page", "params": {"pageId": 1}}], "params: pageId must"),
+        ([json.loads("[" * 60 + "]" * 60)], "line 2"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_wrong_events_are_refused_with_their_line(
+    tmp_path: Path, events: list[Any], words: str
+) -> None:
+    with pytest.raises(RecordingError) as failure:
+        take(write(tmp_path / "t.zip", *events))
+    assert words in failure.value.message
+
+
+@pytest.mark.parametrize(("version", "age"), [(9, "older"), (11, "newer")])
+def test_other_versions_are_refused_with_what_to_do(tmp_path: Path, version: int, age: str) -> None:
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w") as zipped:
+        zipped.writestr("trace.trace", json.dumps({**BEGIN, "version": version}))
+    with pytest.raises(RecordingError) as failure:
+        take(path)
+    assert f"version {version}; 10 is read" in failure.value.message
+    assert age in failure.value.hint
+
+
+def test_a_bomb_is_measured_as_it_inflates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whatever size it claims to be."""
+    path = write(tmp_path / "t.zip", *call("click", selector="#a"))
+    monkeypatch.setattr(archive, "MAX_INFLATED_BYTES", 100)
+    with pytest.raises(RecordingError, match="'trace.trace' and those before it"):
+        take(path)
+
+
+def test_a_real_bomb_of_a_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+        zipped.writestr("trace.trace", b" " * (3 * MAX_LINE_BYTES) + b"\n" + b"{}")
+    assert path.stat().st_size < 60_000
+    with pytest.raises(RecordingError, match=r"trace\.trace line"):
+        take(path)
+
+
+@pytest.mark.parametrize("depth", [60, 5000])
+def test_the_dom_of_a_page_may_be_as_deep_as_it_is(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "t.zip"
+    html = '["DIV",{},' * depth + '"x"' + "]" * depth
+    snapshot = (
+        '{"type":"frame-snapshot","snapshot":{"callId":"call@1","phase":"before","pageId":"page@1",'
+        f'"frameUrl":"http://a/deep","isMainFrame":true,"html":{html}}}}}'
+    )
+    lines = [json.dumps(BEGIN), json.dumps(call("click", selector="#a")[0]), snapshot,
+             json.dumps(call("click", selector="#a")[1])]  # fmt: skip
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("trace.trace", "\n".join(lines))
+    (step,) = take(path).steps
+    assert step.performed == ClickElement()
+    assert step.url == ("http://a/deep" if depth == 60 else "")
+
+
+def test_a_picture_that_claims_to_be_huge_is_not_decoded(tmp_path: Path) -> None:
+    shot = {"type": "screenshot", "callId": "call@1", "phase": "before", "file": "shot"}
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 60_000, 60_000)
+    path = write(tmp_path / "t.zip", *call("click", selector="#a"), shot, shot=head + b"\0" * 50)
+    with pytest.raises(RecordingError, match=r"t\.zip: shot"):
+        take(path)
+
+
+def test_a_picture_that_is_not_there_is_told(tmp_path: Path) -> None:
+    shot = {"type": "screenshot", "callId": "call@1", "phase": "before", "file": "../../etc/passwd"}
+    taken = take(write(tmp_path / "t.zip", *call("click", selector="#a"), shot))
+    assert "step 0: the trace names a picture that is not in it" in taken.lost
+
+
+def test_damaged_zips_are_refused(tmp_path: Path) -> None:
+    good = write(tmp_path / "t.zip", *call("click", selector="#a"))
+    content = good.read_bytes()
+    start = 30 + len("trace.trace")
+    kinds = {
+        "empty": b"",
+        "text": b"not a zip at all, but longer than the end of one",
+        "cut": content[:-30],
+        "comment": content[:-2] + b"\x05\x00hello",
+        "zip64": content[:-22] + b"PK\x06\x07" + b"\0" * 16 + content[-22:],
+        "many": content[:-14] + b"\xff\xff\xff\xff" + content[-10:],
+        "inside": content[:start] + b"\xff" * 20 + content[start + 20 :],
+    }
+    for name, data in kinds.items():
+        path = tmp_path / f"{name}.zip"
+        path.write_bytes(data)
+        with pytest.raises(RecordingError) as failure:
+            take(path)
+        assert f"{name}.zip" in failure.value.message, name
+
+
+def test_zips_of_something_else_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"0 \.trace files"):
+        take(write(tmp_path / "t.zip", name="deeper/trace.trace"))
+    twice = tmp_path / "twice.zip"
+    with pytest.warns(UserWarning), zipfile.ZipFile(twice, "w") as zipped:
+        zipped.writestr("trace.trace", "")
+        zipped.writestr("trace.trace", "")
+    with pytest.raises(RecordingError, match="'trace.trace' is there twice"):
+        take(twice)
+
+
+def test_the_calls_of_a_test_runner_are_passed_by(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.zip", *call("click", selector="#a"), name="0-trace.trace")
+    with zipfile.ZipFile(path, "a") as zipped:
+        steps = [{**BEGIN, "origin": "testRunner"}, *call("step"), *call("step", 2)]
+        zipped.writestr("test.trace", "\n".join(map(json.dumps, steps)))
+    assert [step.performed for step in take(path).steps] == [ClickElement()]
