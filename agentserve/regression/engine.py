@@ -84,7 +84,12 @@ def replay_engine(
         recording,
         "engine",
         steps,
-        settings={"first": first.name, "second": second.name},
+        settings={
+            "first": first.name,
+            "second": second.name,
+            "tokens": str(sum(len(_turn(played).tokens) for played in ones)),
+            "log-probabilities": str(sum(len(_turn(played).logprobs) for played in ones)),
+        },
         notes=[f"times of the second side, as a share of the first's: {told}"] if told else [],
         seconds=time.perf_counter() - begun,
     )

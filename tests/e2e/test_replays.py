@@ -111,6 +111,8 @@ async def test_a_worker_answers_the_same_prompts_the_same(stack: Stack) -> None:
     (report,) = json.loads(stdout)
     assert code == 0, stdout + stderr
     assert report["totals"]["same"] == 5
+    compared = report["settings"]
+    assert int(compared["log-probabilities"]) == int(compared["tokens"]) > 20
     assert any(note.startswith("times of the second side") for note in report["notes"])
 
 

@@ -40,7 +40,7 @@ async def test_a_run_is_recorded_and_replays_the_same(stack: Stack, tmp_path: Pa
     assert len(recording.steps) == result["turns"]
     assert recording.meta.scenario.name == "miniwob/click-test"
     code, stdout, stderr = await command(stack, "replay", result["recording"], "--json")
-    report = json.loads(stdout)
+    (report,) = json.loads(stdout)
     assert code == 0, stdout + stderr
     assert report["same"] is True
     assert report["totals"]["replayed_steps"] == result["turns"]
