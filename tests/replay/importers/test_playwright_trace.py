@@ -118,7 +118,7 @@ def test_steps_have_the_screen_and_the_address_before_them(made: Made, taken: Ta
         assert step.url == f"{made.base}/register.html"
         # two keys of one call have one screen
         assert step.index < 4 or step.screenshot or step.performed == KeyUp(key="?"), step
-    first = taken.steps[4].screenshot
+    first = taken.steps[10].screenshot
     assert first is not None
     size = png_size(taken.screenshots[first])
     assert size.width / 1120 == pytest.approx(taken.scale, abs=0.001)
