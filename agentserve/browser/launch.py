@@ -44,7 +44,7 @@ async def launch_browser(*, headed: bool = False) -> AsyncIterator[Browser]:
     Uses the CHROMIUM of the environment, else Debian's, else Playwright's own. Raises
     BrowserFailed when none of them starts.
     """
-    path = chromium_path() or _debian_chromium()
+    path = find_chromium()
     async with async_playwright() as playwright:
         try:
             browser = await playwright.chromium.launch(
@@ -103,6 +103,7 @@ async def connect_browser(endpoint: str) -> AsyncIterator[Browser]:
                 await asyncio.shield(asyncio.ensure_future(browser.close()))
 
 
-def _debian_chromium() -> Path | None:
-    path = Path("/usr/bin/chromium")
-    return path if path.exists() else None
+def find_chromium() -> Path | None:
+    """The CHROMIUM of the environment, else Debian's; None: Playwright's own."""
+    debian = Path("/usr/bin/chromium")
+    return chromium_path() or (debian if debian.exists() else None)

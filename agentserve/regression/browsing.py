@@ -78,8 +78,10 @@ def network_of(recording: Recording, options: ReplayOptions) -> Network | None:
                 hint="record it with --har, or replay it with --network live",
             )
         return None
-    har = read_har(data)
-    return Answering(har, options.on_miss) if options.network == "recorded" else Watching(har)
+    har, url = read_har(data), recording.meta.url
+    if options.network == "recorded":
+        return Answering(har, options.on_miss, recorded_url=url)
+    return Watching(har, recorded_url=url)
 
 
 def _screens(

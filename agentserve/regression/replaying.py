@@ -46,7 +46,7 @@ async def replay_one(
         case "engine":
             raise RecordingError(
                 "the mode engine compares two workers, not one with a recording",
-                hint="agentserve replay --mode engine --worker URL --against URL",
+                hint="see regression.engine",
             )
     report = replayed.report.model_copy(update={"name": name})
     return replace(replayed, report=report, expectations=rules)

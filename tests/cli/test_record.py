@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -10,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, async_playwright
 from typer.testing import CliRunner
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
-from agentserve.browser.launch import connect_browser, launch_browser
+from agentserve.browser.launch import connect_browser, find_chromium, launch_browser
 from agentserve.browser.network import Answering, read_har
 from agentserve.browser.pages import serve_pages
 from agentserve.browser.person import PersonSession
@@ -115,6 +116,15 @@ async def replay(browser: Browser, recording: Recording, url: str, **options: An
     return replayed.report
 
 
+def told(report: ReplayReport) -> list[str]:
+    """The differences, for people."""
+    return [
+        f"step {step.index}: {each.model_dump_json(exclude_defaults=True)[:600]}"
+        for step in report.steps
+        for each in step.differences
+    ] + [str(report.error)]
+
+
 @pytest.fixture(scope="module")
 async def made(
     browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory
@@ -158,7 +168,7 @@ async def test_it_replays_without_a_difference(
     browser: Browser, site: str, made: tuple[PersonRecorded, Recording]
 ) -> None:
     report = await replay(browser, made[1], site)
-    assert report.same, [step.differences for step in report.steps]
+    assert report.same, told(report)
 
 
 async def test_it_replays_without_the_site(
@@ -170,7 +180,7 @@ async def test_it_replays_without_the_site(
     url = "http://127.0.0.1:9/login.html"
     answering = Answering(read_har(har), recorded_url=made[1].meta.url)
     report = await replay(browser, made[1], url, network=answering)
-    assert report.same, [step.differences for step in report.steps]
+    assert report.same, told(report)
 
 
 async def test_an_interruption_ends_a_recording_well(
@@ -195,20 +205,25 @@ async def test_an_interruption_ends_a_recording_well(
     assert made.complete and [type(step.performed) for step in made.steps] == [Click, Done]
 
 
-async def test_a_running_browser_is_used_in_a_window_of_its_own(
-    site: str, tmp_path: Path, unused_tcp_port: int
-) -> None:
+async def test_a_running_browser_is_used_in_a_window_of_its_own(site: str, tmp_path: Path) -> None:
     async def clicks(computer: PlaywrightComputer, session: PersonSession) -> None:
         await asyncio.wait_for(session.ready.wait(), 20)
         await calm(session, computer.page.click("#exampleInputEmail"))
 
-    async with launch_browser(debugging_port=unused_tcp_port) as theirs:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with async_playwright() as playwright:
+        theirs = await playwright.chromium.launch(
+            executable_path=find_chromium(),
+            args=[f"--remote-debugging-port={port}", "--no-sandbox"],
+        )
         own = await theirs.new_page()
-        async with connect_browser(f"http://127.0.0.1:{unused_tcp_port}") as browser:
+        async with connect_browser(f"http://127.0.0.1:{port}") as attached:
             options = PersonOptions(url=site, out=tmp_path, viewport=VIEW)
-            _, recording = await recorded_by(browser, options, clicks)
+            _, recording = await recorded_by(attached, options, clicks)
         assert [type(step.performed) for step in recording.steps] == [Click, Done]
         assert theirs.is_connected() and not own.is_closed()
+        await theirs.close()
 
 
 async def test_only_browsers_of_this_machine_are_attached_to() -> None:

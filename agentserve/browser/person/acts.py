@@ -91,7 +91,7 @@ def act_of(message: Message, hidden: Hidden) -> Act | None:
             return Act(drag, message.target, message.to_target)
         case Scrolled(x=x, y=y):
             dx, dy = (max(-MAX_SIDE, min(MAX_SIDE, each)) for each in (message.dx, message.dy))
-            return Act(Scroll(x=x, y=y, dx=dx, dy=dy), message.target)
+            return Act(Scroll(x=x, y=y, dx=dx, dy=dy))
         case Typed(secret=True, value=value):
             value = hidden.placeholder(value, message.target)
             return Act(Fill(value=value), message.target, typing=True)

@@ -45,7 +45,6 @@ class Scrolled(Wire):
     y: Coordinate
     dx: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
     dy: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
-    target: ElementTarget | None
 
 
 class Typed(Wire):

@@ -123,7 +123,8 @@
     if (!wheel) {
       flush_typing();
       tell({kind: 'begin'});
-      wheel = {...point, dx: 0, dy: 0, target: look(point)};
+      // no target: the page may have been scrolled already when its scripts hear of the wheel
+      wheel = {...point, dx: 0, dy: 0};
     }
     const unit = event.deltaMode === 0 ? 1 : LINE_PX;
     wheel.dx += Math.round(event.deltaX * unit);

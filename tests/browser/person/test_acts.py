@@ -32,7 +32,10 @@ def typed(text: str | None, value: str, *, secret: bool = False) -> Any:
         (message(kind="click", x=1, y=2, button="left", count=1), Click(x=1, y=2)),
         (message(kind="click", x=1, y=2, button="left", count=2), DoubleClick(x=1, y=2)),
         (message(kind="click", x=1, y=2, button="right", count=2), Click(x=1, y=2, button="right")),
-        (message(kind="scroll", x=1, y=2, dx=0, dy=999_999), Scroll(x=1, y=2, dy=8192)),
+        (
+            MESSAGE.validate_python({"kind": "scroll", "x": 1, "y": 2, "dx": 0, "dy": 999_999}),
+            Scroll(x=1, y=2, dy=8192),
+        ),
         (typed("ab", "xab"), Type(text="ab")),
         (typed(None, "axb"), Fill(value="axb")),
         (typed("a" * 2001, "a" * 2001), Fill(value="a" * 2001)),
