@@ -72,7 +72,8 @@ class _Assembly:
         self._pictures: dict[str, bytes] = {}
         self._pictures_bytes = 0
         self._by_member: dict[str, str] = {}
-        self._scales: dict[float, None] = {}
+        self._scales: Counter[float] = Counter()
+        """Of the steps' screens; a screencast begins before the page has its size."""
         self._passed: Counter[str] = Counter()
         self._failure = ""
 
@@ -89,7 +90,7 @@ class _Assembly:
             viewport=viewport,
             steps=tuple(self._steps),
             url=self._first_url,
-            scale=next(iter(self._scales), 1.0),
+            scale=max(self._scales, key=self._scales.__getitem__, default=1.0),
             created_at=_time(trace.wall_time_ms),
             end=EndLine(
                 end="error" if self._failure else "closed",
@@ -226,9 +227,10 @@ class _Assembly:
                 self._pictures[sha256] = png
                 self._pictures_bytes += len(png)
             self._by_member[member] = sha256
-            width = png_size(png).width
-            self._scales[min(max(round(width / self._viewport.width, 4), 0.01), 8.0)] = None
-        return self._by_member[member]
+        sha256 = self._by_member[member]
+        scale = png_size(self._pictures[sha256]).width / self._viewport.width
+        self._scales[min(max(round(scale, 4), 0.01), 8.0)] += 1
+        return sha256
 
     def _tell(self) -> None:
         """What is lost of the trace as a whole."""

@@ -118,7 +118,7 @@ def test_steps_have_the_screen_and_the_address_before_them(made: Made, taken: Ta
         assert step.url == f"{made.base}/register.html"
         # two keys of one call have one screen
         assert step.index < 4 or step.screenshot or step.performed == KeyUp(key="?"), step
-    first = taken.steps[4].screenshot
+    first = taken.steps[10].screenshot
     assert first is not None
     size = png_size(taken.screenshots[first])
     assert size.width / 1120 == pytest.approx(taken.scale, abs=0.001)
@@ -378,3 +378,23 @@ def test_the_calls_of_a_test_runner_are_passed_by(tmp_path: Path) -> None:
         steps = [{**BEGIN, "origin": "testRunner"}, *call("step"), *call("step", 2)]
         zipped.writestr("test.trace", "\n".join(map(json.dumps, steps)))
     assert [step.performed for step in take(path).steps] == [ClickElement()]
+
+
+def test_the_scale_is_that_of_most_screens(tmp_path: Path) -> None:
+    """A screencast begins with frames of the window as it was opened."""
+    frame = {"type": "screencast-frame", "pageId": "page@1", "width": 160, "height": 120}
+    page = {"type": "event", "class": "BrowserContext", "method": "page", "time": 1}
+    path = write(
+        tmp_path / "t.zip",
+        {**page, "params": {"pageId": "page@1"}},
+        {**frame, "file": "early", "timestamp": 5.0},
+        *call("click", 1, selector="#a"),
+        {**frame, "file": "later", "timestamp": 15.0},
+        *call("click", 2, selector="#a"),
+        *call("click", 3, selector="#a"),
+        early=jpeg((70, 60)),
+        later=jpeg((80, 60)),
+    )
+    taken = take(path)
+    assert taken.scale == 0.5
+    assert "that screens have several scales: 0.4375, 0.5" in taken.lost
