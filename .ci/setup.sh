@@ -135,8 +135,8 @@ install_dependencies() {
     pip_install --no-deps --require-hashes -r requirements/cpu.txt
     save_to_cache
   else
-    say "installing agentserve[engine,browser,dev] with CUDA (about 5 GB to download)"
-    pip_install -e '.[engine,browser,dev]'
+    say "installing agentserve[engine,browser,replay,dev] with CUDA (about 5 GB to download)"
+    pip_install -e '.[engine,browser,replay,dev]'
   fi
 }
 

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 LOCK = HERE / "cpu.txt"
 PYTHONS = ("3.11", "3.12", "3.13")  # those SGLang 0.5.23 has wheels for
 PLATFORM = "x86_64-manylinux_2_36"
-EXTRAS = ("engine", "browser", "plot", "dev")
+EXTRAS = ("engine", "browser", "replay", "plot", "dev")
 UV = "uv>=0.9.8"
 
 # Left out of the lock. A reason each; "not imported" was read off sys.modules of all processes of
@@ -50,7 +50,6 @@ EXCLUDED = {
     "nvidia-nvtx": "GPU profiling marks; nothing links to it",
     "torchaudio": "audio models only",
     "torchcodec": "video decoding only; screens are PNG",
-    "numba": "one model's image preprocessing (Inkling); brings LLVM",
     "outlines": "a grammar backend that is not the default (xgrammar is)",
     "modelscope": "another model hub; not imported",
     "mistral-common": "Mistral's tokenizers; not imported",
@@ -157,7 +156,7 @@ def render(packages: dict[str, dict]) -> str:
         "# --no-deps matters: some packages that SGLang asks for are left out on purpose.",
         "# A GPU box needs them all:",
         "#",
-        "#     pip install .[engine,browser,dev]",
+        "#     pip install .[engine,browser,replay,dev]",
         "#",
         "# Made by requirements/lock.py; run it again after a change to pyproject.toml.",
         "#",

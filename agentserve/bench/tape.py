@@ -13,7 +13,7 @@ from agentserve.core.actions import points
 from agentserve.core.config import MIB
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import ScreenSpace, Size, screen_space
-from agentserve.replay import AgentRun, Turn, read_recording
+from agentserve.replay import AgentRun, Recording, Turn, read_recording
 from agentserve.vision.screenshots import open_screenshot
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -62,7 +62,7 @@ def read_tapes(
             "nothing to play", hint="name a folder of screenshots, or a recording by --recording"
         )
     tapes = [_folder(path, grid, most) for path in folders]
-    return tapes + [_recording(path, grid, most) for path in recordings]
+    return tapes + [tape_of(read_recording(path), grid, most) for path in recordings]
 
 
 def _folder(path: Path, grid: int, most: int | None) -> Tape:
@@ -83,14 +83,15 @@ def _folder(path: Path, grid: int, most: int | None) -> Tape:
     return Tape(path.name, _checked(screens, space), space)
 
 
-def _recording(path: Path, grid: int, most: int | None) -> Tape:
-    recording = read_recording(path)
+def tape_of(recording: Recording, grid: int, most: int | None = None) -> Tape:
+    """A recording's first ``most`` turns. Raises InvalidRequest when there are none, BadScreenshot,
+    RecordingError."""
     run = recording.agent()
     if not run.turns:
-        raise InvalidRequest(f"the recording {path} has no steps")
+        raise InvalidRequest(f"the recording {recording.name} has no steps")
     space = screen_space(run.space.css, run.space.scale, grid)
     screens = tuple(recording.screenshot(turn.screenshot) for turn in run.turns[:most])
-    return Tape(path.name, _checked(screens, space), space, run)
+    return Tape(recording.name, _checked(screens, space), space, run)
 
 
 def _checked(screens: tuple[bytes, ...], space: ScreenSpace) -> tuple[bytes, ...]:

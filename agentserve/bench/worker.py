@@ -36,9 +36,11 @@ class Scheduling:
 class BenchWorker:
     """A client of one worker with the plugin."""
 
-    def __init__(self, url: str) -> None:
-        """Raises WorkerLost when nothing answers, WorkerRefused when it is no such worker."""
+    def __init__(self, url: str, *, logprobs: bool = False) -> None:
+        """``logprobs``: answers tell those of their tokens. Raises WorkerLost when nothing
+        answers, WorkerRefused when it is no such worker."""
         self.url = url.rstrip("/")
+        self._always = {"stream": True} | ({"return_logprob": True} if logprobs else {})
         self._http = httpx.Client(
             base_url=self.url,
             timeout=TIMEOUT_S,
@@ -78,7 +80,7 @@ class BenchWorker:
     def stream(self, body: dict[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
         """The same as it comes: when (``time.perf_counter``) and what. Whoever stops to iterate
         and closes it aborts the request."""
-        with self._http.stream("POST", "/generate", json=body | {"stream": True}) as response:
+        with self._http.stream("POST", "/generate", json=body | self._always) as response:
             if not response.is_success:
                 response.read()
                 self._answer(response)

@@ -106,6 +106,12 @@ class Actor:
         if address != url or address != "about:blank":
             await page.goto(address, wait_until="commit", timeout=NAVIGATION_TIMEOUT_S * 1000)
 
+    async def switch_tab(self, index: int) -> None:
+        if not self._tabs.bring(index):
+            self.fail(f"There is no tab {index}.")
+            return
+        await self.page.bring_to_front()
+
     async def close_tab(self) -> None:
         if len(self._tabs) < 2:
             self.fail("The only tab is not closed.")

@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from playwright.async_api import ElementHandle
 from playwright.async_api import Error as PlaywrightError
 
+from agentserve.browser import element_acts
 from agentserve.browser.acting import Actor
 from agentserve.browser.elements import Found, find
 from agentserve.browser.tabs import quote
-from agentserve.core.actions import POINT_FIELDS
+from agentserve.core.actions import POINT_FIELDS, Key, Type
 from agentserve.core.actions.recorded import (
+    ClickElement,
     CloseTab,
     Fill,
     Forward,
+    HoverElement,
     KeyDown,
     KeyUp,
     OpenTab,
     RecordedAction,
     Reload,
     Resize,
+    ScrollTo,
+    SwitchTab,
     Unsupported,
     WaitFor,
 )
@@ -31,18 +35,13 @@ from agentserve.core.screens import Size
 APPEAR_TIMEOUT_S = 3.0
 """How long an element may take to appear that the page is not yet known to have."""
 _POLL_S = 0.1
+_FOCUSED = Key | Type | KeyDown
+"""Of a step with a target they are for that, whatever had the focus."""
 
 _IN_VIEW = """element => {
   const box = element.getBoundingClientRect();
   const x = box.x + box.width / 2, y = box.y + box.height / 2;
   return x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
-}"""
-_KIND = """element => {
-  if (element.matches('select')) return 'select';
-  if (element.matches('input[type=checkbox], input[type=radio]')) return 'check';
-  if (element.matches('input[type=range], input[type=color], input[type=date], input[type=time], '
-    + 'input[type=month], input[type=week], input[type=datetime-local]')) return 'text';
-  return element.matches('input, textarea') || element.isContentEditable ? 'text' : '';
 }"""
 
 
@@ -97,6 +96,8 @@ class Aimed:
     found: Found | None
     missing: bool
     """An element is not there, and no point of the recording tells where it was."""
+    point: tuple[int, int] | None = None
+    """Of an action that names none: where its element is, or was, in CSS px."""
 
 
 async def aimed(
@@ -105,11 +106,18 @@ async def aimed(
     targets: tuple[ElementTarget | None, ElementTarget | None],
     viewport: Size,
 ) -> Aimed:
-    """Look for the elements of an action that has points or is a Fill. One that is not found leaves
-    its point as it was recorded."""
-    if isinstance(action, Fill):
-        found = await find_when_there(actor, targets[0])
-        return Aimed(action, found, missing=found is None)
+    """Look for the elements of an action that has points, or is done to an element. One that is not
+    found leaves its point as it was recorded."""
+    target = targets[0]
+    if isinstance(action, Fill | ScrollTo | _FOCUSED):
+        found = await find_when_there(actor, target)
+        needed = isinstance(action, Fill) or _names_it_alone(target)
+        return Aimed(action, found, missing=needed and found is None)
+    if isinstance(action, ClickElement | HoverElement):
+        found = await find_when_there(actor, target)
+        box = found.box if found is not None else target and target.box
+        point = aim(target, box, viewport) if target is not None and box is not None else None
+        return Aimed(action, found, missing=point is None, point=point)
     moved: dict[str, int] = {}
     all_found: list[Found | None] = []
     missing = False
@@ -120,9 +128,14 @@ async def aimed(
         all_found.append(found)
         if found is not None:
             moved[x_name], moved[y_name] = aim(target, found.box, viewport)
-        elif target.selectors and target.box is None:
+        elif _names_it_alone(target):
             missing = True
     return Aimed(action.model_copy(update=moved), next(iter(all_found), None), missing)
+
+
+def _names_it_alone(target: ElementTarget | None) -> bool:
+    """Whether nothing but selectors tells where the element is, or was."""
+    return target is not None and bool(target.selectors) and target.box is None
 
 
 async def act_recorded(actor: Actor, aimed: Aimed, target: ElementTarget | None) -> None:
@@ -131,10 +144,11 @@ async def act_recorded(actor: Actor, aimed: Aimed, target: ElementTarget | None)
     if aimed.missing:
         actor.fail(f"The {action.kind} was not done: its element is not there.")
         return
+    if isinstance(action, _FOCUSED) and aimed.found is not None:
+        await element_acts.focus(aimed.found.handle)
     match action:
-        case Fill(value=value):
-            assert aimed.found is not None
-            await _fill(actor, aimed.found.handle, value)
+        case Fill() | ClickElement() | HoverElement() | ScrollTo():
+            await _act_on_element(actor, aimed)
         case KeyDown(key=key):
             await page.keyboard.down(key)
         case KeyUp(key=key):
@@ -143,32 +157,41 @@ async def act_recorded(actor: Actor, aimed: Aimed, target: ElementTarget | None)
             await page.set_viewport_size({"width": size.width, "height": size.height})
         case WaitFor():
             await _wait_for(actor, action, target)
-        case Forward():
-            await actor.go_forward()
-        case Reload():
-            await actor.reload()
-        case OpenTab(url=url):
-            await actor.open_tab(url)
-        case CloseTab():
-            await actor.close_tab()
+        case Forward() | Reload() | OpenTab() | SwitchTab() | CloseTab():
+            await _act_on_tabs(actor, action)
         case Unsupported(what=what):
             actor.fail(f"Not done, it has no equal here: {quote(what)}.")
         case _:
             await actor.act(action)
 
 
-async def _fill(actor: Actor, element: ElementHandle, value: str) -> None:
-    """Set the value as a person would have left it: Playwright sends the events of it."""
-    limit = 2000
-    match await element.evaluate(_KIND):
-        case "select":
-            await element.select_option(value=value, timeout=limit)
-        case "check":
-            await element.set_checked(value == "true", timeout=limit, force=True)
-        case "text":
-            await element.fill(value, timeout=limit, force=True)
+async def _act_on_element(actor: Actor, aimed: Aimed) -> None:
+    element = None if aimed.found is None else aimed.found.handle
+    match aimed.action:
+        case Fill(value=value):
+            assert element is not None
+            await element_acts.fill(actor, element, value)
+        case ScrollTo():
+            await element_acts.scroll_to(actor.page, element, aimed.action)
         case _:
-            actor.fail("Nothing was filled in: the element takes no value.")
+            assert aimed.point is not None
+            await element_acts.point_at(actor.page, aimed.action, aimed.point)
+
+
+async def _act_on_tabs(
+    actor: Actor, action: Forward | Reload | OpenTab | SwitchTab | CloseTab
+) -> None:
+    match action:
+        case Forward():
+            await actor.go_forward()
+        case Reload():
+            await actor.reload()
+        case OpenTab(url=url):
+            await actor.open_tab(url)
+        case SwitchTab(index=index):
+            await actor.switch_tab(index)
+        case CloseTab():
+            await actor.close_tab()
 
 
 async def _wait_for(actor: Actor, action: WaitFor, target: ElementTarget | None) -> None:
@@ -181,7 +204,10 @@ async def _wait_for(actor: Actor, action: WaitFor, target: ElementTarget | None)
             reached = bool(await actor.page.evaluate(f"() => !!({action.expression}\n)"))
         else:
             assert target is not None
-            reached = (await find(actor.page, target) is not None) == action.visible
+            found = await find(actor.page, target)
+            reached = (found is not None) == action.visible
+            if found is not None and action.visible:
+                reached = await element_acts.says(found.handle, action)
         if reached:
             return
         if asyncio.get_running_loop().time() > deadline:

@@ -48,6 +48,7 @@ class Tabs:
         self._policy = policy
         self._closed = closed
         self._pages: list[Page] = []
+        self._opened: list[Page] = []
         self._crashed: set[Page] = set()
         self._notes: list[Note] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,6 +77,16 @@ class Tabs:
 
     def __len__(self) -> int:
         return len(self._pages)
+
+    def bring(self, index: int) -> bool:
+        """Count the tab that was opened as that one, from 0, as the one in front. False: it is not
+        there."""
+        page = self._opened[index] if index < len(self._opened) else None
+        if page not in self._pages:
+            return False
+        self._pages.remove(page)
+        self._pages.append(page)
+        return True
 
     def note(self, text: str, *, failed: bool = False) -> None:
         self._notes.append(Note(text, failed))
@@ -112,6 +123,7 @@ class Tabs:
         if self._pages:
             self.note("A new tab was opened and is in front now; back returns from it.")
         self._pages.append(page)
+        self._opened.append(page)
 
     def _forget(self, page: Page) -> None:
         if page in self._pages:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.console import command_name, out
+from agentserve.cli.console import command_name, out, plain
 from agentserve.core.errors import InvalidRequest, RecordingError
 
 if TYPE_CHECKING:
@@ -147,9 +147,4 @@ def _tell_lost(what: str, lost: tuple[str, ...]) -> None:
         return
     out.print(f"{what}:", markup=False, highlight=False)
     for sentence in lost:  # it may quote the source
-        out.print(f"  - {_plain(sentence)}", markup=False, highlight=False)
-
-
-def _plain(text: str) -> str:
-    """Text with nothing in it that steers a terminal."""
-    return "".join(char if char.isprintable() else "·" for char in text)
+        out.print(f"  - {plain(sentence)}", markup=False, highlight=False)

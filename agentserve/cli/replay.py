@@ -43,10 +43,11 @@ def replay(
         list[Path], typer.Argument(help="Recordings, or folders that hold some.")
     ],
     mode: Annotated[
-        Literal["model", "browser", "full"] | None,
+        Literal["model", "browser", "full", "engine"] | None,
         typer.Option(
             help="model: the recorded screens through a router; browser: the recorded actions on "
-            "the live pages; full: the agent does the task anew. "
+            "the live pages; full: the agent does the task anew; engine: the same prompts on two "
+            "workers, or under two settings. "
             "(default: model for an agent's recording, else browser)"
         ),
     ] = None,
@@ -84,6 +85,21 @@ def replay(
         list[str] | None,
         typer.Option(help="NAME of a secret of the recording, read from the variable; repeatable."),
     ] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(help="Of the mode engine: the first worker. (default: one is started)"),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Of the mode engine: the second worker. (default: the first one)"),
+    ] = None,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the mode engine: how the second side prunes or evicts, as in bench pruning: "
+            "divprune:0.5, after:snapkv:0.5, off. (default: as recorded)"
+        ),
+    ] = None,
     headed: Annotated[bool, typer.Option("--headed", help="Show the browser.")] = False,
     update: Annotated[
         bool,
@@ -109,7 +125,17 @@ def replay(
         mode, router, local, headed, tolerance, network, on_miss, go_by_unsupported,
         tuple(secret or ()),
     )  # fmt: skip
-    replayed = run_until_signal(_replay_all(find_recordings(recordings), asked))
+    found = find_recordings(recordings)
+    if mode == "engine":
+        from agentserve.cli.replay_engine import replay_engines
+
+        replayed = run_until_signal(replay_engines(found, worker, against, setting))
+    elif worker or against or setting:
+        raise InvalidRequest(
+            "--worker, --against and --setting are of the mode engine", hint="add --mode engine"
+        )
+    else:
+        replayed = run_until_signal(_replay_all(found, asked))
     if update:
         _accept(replayed, step)
     _write(replayed, html, junit)

@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "replay: a recording (agentserve)")
     if config.getoption("agentserve"):
         from agentserve.pytest_plugin.reporting import Reporting
 
@@ -71,7 +72,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Of xdist, in its controller: the router is started here, once, for all of its workers."""
     config = node.config
-    if config.getoption("agentserve"):
+    if config.getoption("agentserve") and config.getoption("agentserve_mode") != "browser":
         node.workerinput[_ROUTER] = service_of(config).router_url()
 
 

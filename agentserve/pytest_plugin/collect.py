@@ -51,7 +51,7 @@ class ReplayItem(pytest.Item):
     def __init__(self, *, path: Path, mode: str, **more: Any) -> None:
         super().__init__(path=path, **more)
         self._mode = mode
-        self.add_marker(mode)
+        self.add_marker("replay")
 
     def runtest(self) -> None:
         config = self.config

@@ -46,10 +46,10 @@ async def replay_one(
         case "engine":
             raise RecordingError(
                 "the mode engine compares two workers, not one with a recording",
-                hint="agentserve replay --mode engine --worker URL --against URL",
+                hint="see regression.engine",
             )
     report = replayed.report.model_copy(update={"name": name})
-    return replace(replayed, report=report)
+    return replace(replayed, report=report, expectations=rules)
 
 
 def rules_for(recording: Recording, options: ReplayOptions) -> Expectations:

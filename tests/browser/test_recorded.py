@@ -10,16 +10,20 @@ import pytest
 from agentserve.browser import recorded
 from agentserve.browser.computer import PlaywrightComputer
 from agentserve.browser.recorded import aim
-from agentserve.core.actions import Click, Drag, Type
+from agentserve.core.actions import Click, Drag, Key, Type
 from agentserve.core.actions.recorded import (
+    ClickElement,
     CloseTab,
     Fill,
     Forward,
+    HoverElement,
     KeyDown,
     KeyUp,
     OpenTab,
     Reload,
     Resize,
+    ScrollTo,
+    SwitchTab,
     Unsupported,
     WaitFor,
 )
@@ -203,3 +207,108 @@ async def test_what_has_no_equal_fails_in_words(computer: PlaywrightComputer) ->
 async def test_an_aria_snapshot_tells_what_is_there(computer: PlaywrightComputer) -> None:
     snapshot = await computer.aria()
     assert '- button "Drop"' in snapshot and '- button "Pay"' in snapshot
+
+
+async def test_acts_on_elements_go_to_where_the_element_is(computer: PlaywrightComputer) -> None:
+    page = computer.page
+    await page.evaluate("""() => {
+      window.heard = [];
+      for (const type of ['click', 'dblclick', 'contextmenu', 'mousemove'])
+        addEventListener(type, event => heard.push([type, event.target.closest('button')?.id,
+          event.clientX, event.clientY, event.shiftKey]), true);
+      save.style.left = '20px';
+    }""")
+    target = by_css("#save", offset=(5, 6))
+    assert (await computer.perform_recorded(HoverElement(), target)).outcome == OK
+    assert (await page.evaluate("() => heard"))[-1] == ["mousemove", "save", 25, 16, False]
+    shift = ClickElement(clicks=2, modifiers=("Shift",))
+    done = await computer.perform_recorded(shift, target)
+    assert (done.action, done.outcome) == (shift, OK) and done.found_by is not None
+    heard = await page.evaluate("() => heard")
+    kinds = [entry[0] for entry in heard if entry[0] != "mousemove"]
+    assert kinds == ["click", "click", "dblclick"]
+    assert heard[-1] == ["dblclick", "save", 25, 16, True]
+    await computer.perform_recorded(ClickElement(button="right"), by_css("#save"))
+    heard = await page.evaluate("() => heard")
+    assert heard[-1] == ["contextmenu", "save", 80, 22, False]
+
+
+async def test_an_act_on_an_element_that_is_gone(
+    computer: PlaywrightComputer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "APPEAR_TIMEOUT_S", 0.2)
+    for action in (ClickElement(), HoverElement(), ScrollTo(y=5), Key(keys="a"), Type(text="x")):
+        done = await computer.perform_recorded(action, by_css("#gone", offset=(1, 1)))
+        assert done.outcome == Outcome(
+            status="failed",
+            message=f"The {action.kind} was not done: its element is not there.",
+        )
+    # where it was is known: as with the actions that name points
+    was = by_css("#gone", box=box(10, 10, 20, 20), offset=(10, 5))
+    assert (await computer.perform_recorded(ClickElement(), was)).outcome == OK
+    assert await computer.page.evaluate("() => clicks") == [["save", 20, 15]]
+    assert (await computer.perform_recorded(ClickElement())).outcome.status == "failed"
+
+
+async def test_the_page_and_elements_are_scrolled_to_an_offset(
+    computer: PlaywrightComputer,
+) -> None:
+    page = computer.page
+    await computer.perform_recorded(ScrollTo(y=200))
+    assert await page.evaluate("() => scrollY") == 200
+    await page.evaluate("""() => {
+      save.style.overflow = 'auto'; save.innerHTML = '<div style="height: 500px">x</div>';
+    }""")
+    await computer.perform_recorded(ScrollTo(y=30), by_css("#save"))
+    assert await page.evaluate("() => save.scrollTop") == 30
+
+
+async def test_keys_of_a_step_with_a_target_are_for_that(computer: PlaywrightComputer) -> None:
+    page = computer.page
+    city = by_css("[name=city]")
+    await computer.perform_recorded(Type(text="Oslo"), city)
+    await page.focus("#agree")
+    await computer.perform_recorded(Key(keys="Home"), by_css("label"))
+    await computer.perform_recorded(Type(text="to "))
+    assert await page.input_value("[name=city]") == "to Oslo", "the caret stays where it was"
+
+
+async def test_a_box_is_checked_by_its_label(computer: PlaywrightComputer) -> None:
+    page = computer.page
+    await page.evaluate("""() => {
+      const label = document.createElement('label');
+      label.htmlFor = 'agree'; label.textContent = 'I agree';
+      label.style = 'position: absolute; left: 180px; top: 40px'; document.body.append(label);
+    }""")
+    label = ElementTarget(selectors=((Selector(engine="text", value="agree", exact=False),),))
+    assert (await computer.perform_recorded(Fill(value="true"), label)).outcome == OK
+    assert await page.is_checked("#agree")
+    holds = WaitFor(value="true", timeout_s=1)
+    assert (await computer.perform_recorded(holds, label)).outcome == OK
+
+
+async def test_waiting_for_what_an_element_shows_and_holds(computer: PlaywrightComputer) -> None:
+    line = by_css("p")
+    shows = WaitFor(text="line\n of  text", timeout_s=2)
+    assert (await computer.perform_recorded(shows, line)).outcome == OK
+    wrong = WaitFor(text="another line", timeout_s=0.2)
+    assert (await computer.perform_recorded(wrong, line)).outcome.status == "failed"
+    await computer.page.evaluate("() => setTimeout(() => { colour.value = 'g'; }, 300)")
+    holds = WaitFor(value="g", timeout_s=5)
+    assert (await computer.perform_recorded(holds, by_css("#colour"))).outcome == OK
+
+
+async def test_tabs_are_brought_to_the_front_by_their_number(
+    computer: PlaywrightComputer, base: str
+) -> None:
+    await computer.perform_recorded(OpenTab(url=f"{base}/target.html"))
+    await computer.perform_recorded(OpenTab(url=f"{base}/target.html"))
+    await computer.perform_recorded(SwitchTab(index=1))
+    await computer.perform_recorded(CloseTab())
+    assert (await computer.perform_recorded(SwitchTab(index=0))).outcome == OK
+    assert (computer.tabs, computer.url) == (2, f"{base}/elements.html")
+    assert (await computer.perform_recorded(SwitchTab(index=2))).outcome == OK
+    assert computer.url == f"{base}/target.html"
+    for index in (1, 7):
+        done = await computer.perform_recorded(SwitchTab(index=index))
+        assert done.outcome.message == f"There is no tab {index}."

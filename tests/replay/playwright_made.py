@@ -112,7 +112,7 @@ async def make_codegen(browser: Browser, base: str, path: Path) -> None:
 
 async def _until(sink: _Sink, page: Page, word: str) -> None:
     """The recorder holds clicks back, to see whether another one follows."""
-    for _ in range(200):
+    for _ in range(1200):
         if any(word in line for line in sink.lines):
             return
         await page.wait_for_timeout(25)

@@ -37,6 +37,7 @@ MAX_TRACES = 20
 MAX_PICTURES_BYTES = 512 * MIB
 """Of all screens together, as PNG."""
 
+_BLANK = "about:blank"
 _DEFAULT_VIEWPORT = Size(width=1280, height=720)
 _SHOWN_METHODS = 12
 
@@ -146,7 +147,9 @@ class _Assembly:
         self._append(call, act)
 
     def _append(self, call: Call, act: Act) -> None:
-        self._url = call.url or self._url
+        if call.url:
+            # a tab that shows nothing yet: a replay begins where the recording went first
+            self._url = "" if call.url == _BLANK else call.url
         switch = self._tabs.goes_to(call.page)
         if switch is not None:
             self._add(StepLine(index=len(self._steps), url=self._url, performed=switch))

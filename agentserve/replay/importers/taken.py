@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,7 +13,14 @@ from pydantic import JsonValue
 from agentserve import __version__
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay.bundle.format import EndLine, Imported, Meta, StepLine
+from agentserve.replay.bundle.format import (
+    MAX_LINE_BYTES,
+    MAX_STEPS_BYTES,
+    EndLine,
+    Imported,
+    Meta,
+    StepLine,
+)
 from agentserve.replay.bundle.writer import RecordingWriter
 
 MAX_STEPS = 5000
@@ -59,10 +67,30 @@ def write_taken(root: Path, name: str, taken: Taken) -> Path:
         viewport=taken.viewport,
         scale=taken.scale,
     )
+    _check_sizes(taken)
     writer = RecordingWriter(root, meta)
-    for png in taken.screenshots.values():
-        writer.add_screenshot(png)
-    for step in taken.steps:
-        writer.append(step)
-    writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
+    try:
+        for png in taken.screenshots.values():
+            writer.add_screenshot(png)
+        for step in taken.steps:
+            writer.append(step)
+        writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
+    except RecordingError:
+        shutil.rmtree(writer.folder, ignore_errors=True)
+        raise
     return writer.folder
+
+
+def _check_sizes(taken: Taken) -> None:
+    """Raises RecordingError for steps that no reader would read again."""
+    total = 0
+    for step in taken.steps:
+        size = len(step.model_dump_json().encode()) + 1
+        total += size
+        if size > MAX_LINE_BYTES:
+            raise RecordingError(f"step {step.index} has {size} bytes; {MAX_LINE_BYTES} is most")
+    if total > MAX_STEPS_BYTES - MAX_LINE_BYTES:  # the last line is the end's
+        raise RecordingError(
+            f"the steps have {total} bytes together; {MAX_STEPS_BYTES - MAX_LINE_BYTES} is most",
+            hint="import a part of the recording",
+        )

@@ -21,10 +21,13 @@ from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.files import write_whole
 
 
-def write_page(path: Path, name: str, title: str, data: Any) -> None:
-    """Write the page whose markup, style and script are ``files/<name>.*``, behind what all pages
-    have in common. Blocking. Raises RecordingError when it cannot be written."""
-    page = _page(name, title, data).encode("utf-8", errors="replace")
+def write_page(
+    path: Path, name: str, title: str, data: Any, *, scripts: Sequence[str] = ()
+) -> None:
+    """Write the page whose markup, style and script are ``files/<name>.*``; its script comes behind
+    what all pages have in common and behind ``scripts``. Blocking. Raises RecordingError when it
+    cannot be written."""
+    page = _page(name, title, data, scripts).encode("utf-8", errors="replace")
     try:
         write_whole(path, page)
     except OSError as error:
@@ -50,8 +53,9 @@ class Pictures:
             self.uris[name] = "data:image/png;base64," + base64.b64encode(png).decode()
 
 
-def _page(name: str, title: str, data: Any) -> str:
-    style, script = (_joined(["common", name], kind) for kind in ("css", "js"))
+def _page(name: str, title: str, data: Any, scripts: Sequence[str]) -> str:
+    style = _joined(["common", name], "css")
+    script = _joined(["common", *scripts, name], "js")
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_csp_hash(style)}'; "
         f"script-src '{_csp_hash(script)}'; base-uri 'none'; form-action 'none'"

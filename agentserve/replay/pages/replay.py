@@ -40,7 +40,7 @@ def write_replay_page(path: Path, results: Sequence[Replayed], *, title: str) ->
         "tints": [[list(colour), share] for colour, share in _tints()],
         "legend": LEGEND,
     }
-    write_page(path, "replay", title, data)
+    write_page(path, "replay", title, data, scripts=["replay_parts"])
 
 
 def _tints() -> Iterable[tuple[tuple[int, int, int], float]]:

@@ -1,22 +1,9 @@
 // Draws the replays in the data block.
 (() => {
-  const SIDES = ["recorded", "replayed"];
   const state = { replay: 0, step: 0, view: "slider", at: 50 };
   const visible = data.replays.map(() => true);
 
   // ---- the page's head, the filters and the table
-
-  function verdict(replay) {
-    if (replay.error) return make("span", "badge bad", `✗ error ${replay.error.code}`);
-    if (replay.same) return make("span", "badge good", "✓ the same");
-    return make("span", "badge bad", "✗ different");
-  }
-
-  function foundBadges(replay) {
-    return Object.entries(replay.found).map(([name, number]) =>
-      make("span", "badge bad", number > 1 ? `${name} ${number}` : name),
-    );
-  }
 
   function drawHead() {
     const same = data.replays.filter((replay) => replay.same).length;
@@ -49,10 +36,6 @@
     byId("replay").hidden = data.replays.length === 0;
   }
 
-  function both(was, now) {
-    return was === now ? count(was) : `${count(was)} → ${count(now)}`;
-  }
-
   function tableRow(replay, index) {
     const { totals } = replay;
     const name = make("button", "", replay.name);
@@ -72,9 +55,6 @@
     line.addEventListener("click", () => open(index));
     return line;
   }
-
-  const texts = (differences) =>
-    differences.flatMap((each) => [each.line, ...texts(each.parts)]);
 
   function filter() {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -106,28 +86,6 @@
   }
 
   // ---- the selected recording
-
-  function tree(differences) {
-    const list = make("ul", "tree");
-    for (const each of differences) {
-      const said = `${each.comparer}: `; // by the badge
-      const text = each.line.startsWith(said) ? each.line.slice(said.length) : each.line;
-      const line = make("li", "", make("span", "badge bad", each.comparer), text);
-      if (each.parts.length > 0) line.append(parts(each.parts));
-      list.append(line);
-    }
-    return list;
-  }
-
-  function parts(differences) {
-    const list = make("ul", "");
-    for (const each of differences) {
-      const line = make("li", "", each.line);
-      if (each.parts.length > 0) line.append(parts(each.parts));
-      list.append(line);
-    }
-    return list;
-  }
 
   function drawReplay() {
     const replay = data.replays[state.replay];
@@ -228,67 +186,6 @@
     box.append(shape("svg", side, {}));
   }
 
-  // What the model had of the screen: one pixel a token, stretched over it.
-  function heat(tokens) {
-    const canvas = make("canvas", "heat");
-    [canvas.width, canvas.height] = [tokens.columns, tokens.rows];
-    const [sent, live] = [tokens.sent, tokens.live].map((bits) => atob(bits));
-    const context = canvas.getContext("2d");
-    for (let at = 0; at < tokens.rows * tokens.columns; at++) {
-      const bit = (bits) => (bits.charCodeAt(at >> 3) >> (7 - (at & 7))) & 1;
-      const [colour, share] = data.tints[2 * bit(sent) + bit(live)];
-      context.fillStyle = `rgb(${colour.join(" ")} / ${share})`;
-      context.fillRect(at % tokens.columns, Math.floor(at / tokens.columns), 1, 1);
-    }
-    return canvas;
-  }
-
-  function differencesPanel(step) {
-    const box = panel(`Step ${step.index}`);
-    if (step.differences.length > 0) box.append(tree(step.differences));
-    else box.append(make("p", step.same ? "" : "error", step.same ? "✓ the same" : "✗ different"));
-    return box;
-  }
-
-  const decided = (side) =>
-    side.invalid ? `no valid action: ${side.invalid.text}` : side.action_text || "no action";
-
-  function actionsPanel(step) {
-    const pair = make("div", "pair");
-    for (const side of SIDES) {
-      const tag = side === "recorded" ? "was" : "now";
-      pair.append(make("b", tag, side), make("span", "mono", decided(step[side])));
-    }
-    return panel("Action", pair);
-  }
-
-  function usagePanels(step) {
-    return SIDES.filter((side) => step[side].usage).map((side) => {
-      const { usage, ms, rebuilt } = step[side];
-      const box = panel(`Prompt, ${side}`);
-      box.firstChild.append(make("span", "", `${count(usage.prompt_tokens)} tokens`));
-      box.append(...explained(cacheParts(usage), count), ...explained(promptParts(usage), count));
-      const notes = [
-        `${count(usage.sent_tokens)} of the screen's ${count(usage.screen_tokens)} sent`,
-        usage.pruned_tokens > 0 ? `${count(usage.pruned_tokens)} pruned` : null,
-        usage.freed_tokens > 0 ? `${count(usage.freed_tokens)} freed` : null,
-        rebuilt ? "rebuilt from the live tokens" : null,
-        ms === null ? null : duration(ms),
-      ];
-      const said = notes.filter((note) => note !== null).map((note) => make("span", "", note));
-      box.append(make("div", "quiet notes", ...said));
-      return box;
-    });
-  }
-
-  function answerPanels(step) {
-    return SIDES.filter((side) => step[side].text).map((side) => {
-      const box = panel(`The model wrote, ${side}`);
-      box.append(make("pre", "long", step[side].text));
-      return box;
-    });
-  }
-
   // ---- sizes, overlays and the slider
 
   function fit() {
@@ -336,22 +233,6 @@
     shown("#screens .heat", "see-tokens");
     const tokens = byId("see-tokens").checked && !byId("see-tokens-label").hidden;
     byId("legend").hidden = !tokens;
-  }
-
-  function regions(differences, boxOf, css, width, height) {
-    return differences.flatMap((each) => {
-      const inside = regions(each.parts, boxOf, css, width, height);
-      if (!boxOf(each)) return inside;
-      const [x, y, wide, high] = boxOf(each);
-      const box = {
-        x: (x * width) / css[0] - 2,
-        y: (y * height) / css[1] - 2,
-        width: (wide * width) / css[0] + 4,
-        height: (high * height) / css[1] + 4,
-        rx: 3,
-      };
-      return [shape("rect", "region-back", box), shape("rect", "region", box), ...inside];
-    });
   }
 
   // The slider's place: percent of the screen, from the left, that show the recorded one.

@@ -1,0 +1,107 @@
+"""What was imported is done again on the admin site, in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser
+from replay.importers.conftest import Made
+from replay.playwright_made import PAGES
+
+from agentserve.browser.computer import open_computer
+from agentserve.browser.launch import launch_browser
+from agentserve.browser.pages import serve_pages
+from agentserve.replay import ReplayReport, read_recording
+from agentserve.replay.importers.detect import take
+from agentserve.replay.importers.taken import write_taken
+from agentserve.replay.modes.browser import replay_browser
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with launch_browser() as running:
+        yield running
+
+
+async def replayed(browser: Browser, source: Path, folder: Path, **options: Any) -> ReplayReport:
+    """On a site of its own: the recorded one's address is another."""
+    recording = read_recording(write_taken(folder, "taken", take(source)))
+    async with serve_pages(PAGES) as site:
+        path = recording.meta.url.split("/", 3)[3]
+        async with open_computer(
+            browser, f"{site}/{path}", viewport=recording.meta.viewport, closed=True
+        ) as computer:
+            await computer.load()
+            result = await replay_browser(
+                computer,
+                recording,
+                compare_screens=lambda *_: [],  # a screencast's frames are no screenshots
+                **options,
+            )
+    return result.report
+
+
+def flow(expected: str) -> dict[str, Any]:
+    base = "http://127.0.0.1:9"  # where it was recorded nobody answers
+    email = {
+        "target": "main",
+        "selectors": [["aria/Enter Email Address..."], ["#exampleInputEmail"]],
+    }
+    point = {"offsetX": 30, "offsetY": 8, "deviceType": "mouse", "button": "primary"}
+    link = {"selectors": ['aria/Forgot Password?[role="link"]', "text/Forgot Password"]}
+    return {
+        "title": "Ask for a password",
+        "steps": [
+            {"type": "setViewport", "width": 1120, "height": 672, "deviceScaleFactor": 1,
+             "isMobile": False, "hasTouch": False, "isLandscape": True},
+            {"type": "navigate", "url": f"{base}/login.html",
+             "assertedEvents": [{"type": "navigation", "url": f"{base}/login.html"}]},
+            {"type": "click", **email, **point},
+            {"type": "change", **email, "value": "ada@example.com"},
+            {"type": "keyDown", "target": "main", "key": "Tab"},
+            {"type": "keyUp", "target": "main", "key": "Tab"},
+            {"type": "keyDown", "target": "main", "key": "S"},
+            {"type": "keyUp", "target": "main", "key": "S"},
+            {"type": "hover", **link},
+            {"type": "waitForExpression",
+             "expression": "exampleInputEmail.value + exampleInputPassword.value === "
+             "'ada@example.comS'"},
+            {"type": "click", **link, **point,
+             "assertedEvents": [{"type": "navigation", "url": f"{base}/forgot-password.html"}]},
+            {"type": "waitForElement", "selectors": [[f"text/{expected}"]], "timeout": 3000},
+            {"type": "scroll", "x": 0, "y": 0},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expected", "same"), [("Forgot Your Password?", True), ("Forgot Your Key?", False)]
+)
+async def test_a_flow_of_chrome(
+    browser: Browser, tmp_path: Path, expected: str, same: bool
+) -> None:
+    source = tmp_path / "flow.json"
+    source.write_text(json.dumps(flow(expected)))
+    report = await replayed(browser, source, tmp_path)
+    different = {step.index: step.differences for step in report.steps if not step.same}
+    if same:
+        assert report.same, different
+    else:
+        (found,) = different
+        (difference,) = different[found]
+        assert (difference.comparer, difference.field) == ("outcome", "outcome.status")
+
+
+async def test_codegens_lines(browser: Browser, made: Made, tmp_path: Path) -> None:
+    report = await replayed(browser, made.codegen, tmp_path)
+    assert report.same, [step for step in report.steps if not step.same]
+
+
+async def test_a_trace(browser: Browser, made: Made, tmp_path: Path) -> None:
+    report = await replayed(browser, made.trace, tmp_path)
+    assert report.error is None and len(report.steps) == 31
+    assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]

@@ -1,0 +1,44 @@
+"""What importers give is written whole, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from replay.replay_builders import make_png
+
+from agentserve.core.actions.recorded import ClickElement
+from agentserve.core.elements import ElementTarget, Selector
+from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
+from agentserve.replay import StepLine
+from agentserve.replay.bundle.format import MAX_LINE_BYTES
+from agentserve.replay.importers.taken import Taken, write_taken
+
+
+def taken_of(*steps: StepLine, **more: object) -> Taken:
+    return Taken(format="other", viewport=Size(width=10, height=10), steps=steps, **more)
+
+
+def test_a_step_larger_than_a_line_is_refused_by_its_number(tmp_path: Path) -> None:
+    chain = tuple(Selector(engine="css", value="é" * 2000) for _ in range(16))
+    wide = ElementTarget(selectors=(chain,) * 32)
+    steps = [StepLine(index=0, url=""), StepLine(index=1, url="", performed=ClickElement(),
+                                                target=wide)]  # fmt: skip
+    with pytest.raises(RecordingError, match=rf"step 1 has \d+ bytes; {MAX_LINE_BYTES} is most"):
+        write_taken(tmp_path, "r", taken_of(*steps))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_than_a_reader_reads_is_refused(tmp_path: Path) -> None:
+    steps = (StepLine(index=index, url="", origin="x" * 1_000_000) for index in range(70))
+    with pytest.raises(RecordingError, match="the steps have 700"):
+        write_taken(tmp_path, "r", taken_of(*steps))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fails_while_it_is_written_is_taken_away(tmp_path: Path) -> None:
+    step = StepLine(index=0, url="", screenshot="0" * 64)
+    with pytest.raises(RecordingError, match="not added"):
+        write_taken(tmp_path, "r", taken_of(step, screenshots={"0" * 64: make_png()}))
+    assert list(tmp_path.iterdir()) == []
