@@ -193,7 +193,7 @@ def _name_reason(member: zipfile.ZipInfo) -> str | None:
         return "its name is an absolute path"
     if "\\" in name:
         return "its name has a backslash"
-    if name != member.filename or not name.isprintable() or len(name) > _MAX_NAME:
+    if not name.isprintable() or len(name) > _MAX_NAME:
         return "its name is too long or has characters that no name has"
     if any(part in {"", ".", ".."} for part in name.removesuffix("/").split("/")):
         return "its name leads out of the recording, or nowhere"

@@ -17,7 +17,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from agentserve.core.actions.dialects import CoordinateSpace, pixels
+from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.bundle.reader import Recording
@@ -45,47 +47,53 @@ class _Files:
 
     recording: Recording
     by_name: dict[str, bytes] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    account: Account = field(default_factory=Account)
 
     def picture(self, sha: str, named: JsonValue, otherwise: str) -> str:
         """The name under which a picture is written: the one it had, if it is one and is free."""
         data = self.recording.screenshot(sha)
         plain = isinstance(named, str) and _PICTURE.fullmatch(named) and named != FIRST_SCREEN
         name = named if plain and self.by_name.get(named, data) == data else otherwise
+        while self.by_name.get(name, data) != data:
+            name = f"{name.removesuffix('.png')}_.png"
         self.by_name[name] = data
         return name
 
 
 def give(recording: Recording) -> Given:
-    """The folder's files by their names. Raises RecordingError when a screenshot is damaged."""
+    """The folder's files by their names. Raises RecordingError when a screenshot is damaged, and
+    when nothing was done."""
     files = _Files(recording)
     lines = list(_lines(recording))
-    last = recording.steps[-1] if recording.steps else None
-    after = last.screenshot if last and _is_look(last) else None
-    if lines and lines[0].before:
+    if not lines:
+        raise RecordingError(f"{recording.name}: there is no step that OSWorld could hold")
+    last = recording.steps[-1]
+    after = last.screenshot if _is_look(last) else None
+    if lines[0].before:
         files.by_name[FIRST_SCREEN] = recording.screenshot(lines[0].before)
     screens = [*(line.before for line in lines[1:]), after]
     space = _space(recording)
     texts = []
     for number, (line, shown) in enumerate(zip(lines, screens, strict=True), start=1):
-        values = line.values or _made(recording, line.step, number, number == len(lines))
-        if not line.values:
+        values = line.values
+        if values is None:
+            values = _made(recording, line.step, number, number == len(lines))
             values["action"], lost = statements_of(line.step, space)
-            files.lost += [f"step {line.step.index}: {sentence}" for sentence in lost]
+            for sentence in lost:
+                files.account.lose(sentence, line.step.index)
         if shown:
             otherwise = f"step_{number}_{values.get('action_timestamp', '')}.png"
             if not _PICTURE.fullmatch(otherwise):
                 otherwise = f"step_{number}.png"
             named = values.get("screenshot_file")
             values = {**values, "screenshot_file": files.picture(shown, named, otherwise)}
-        elif not line.values:
-            sentence = f"step {line.step.index}: there is no picture of the screen after it"
-            files.lost.append(sentence)
+        elif line.values is None:
+            files.account.lose("there is no picture of the screen after it", line.step.index)
         texts.append(json.dumps(values, ensure_ascii=False) + "\n")
     files.by_name[TRAJECTORY] = "".join(texts).encode()
     _result(recording, files)
     _losses(recording, files)
-    return Given(files=files.by_name, lost=tuple(dict.fromkeys(files.lost)))
+    return Given(files=files.by_name, lost=files.account.sentences())
 
 
 def _ours(recording: Recording) -> bool:
@@ -155,7 +163,7 @@ def _result(recording: Recording, files: _Files) -> None:
     elif reward is not None:
         files.by_name[RESULT] = f"{reward}\n".encode()
     elif not _ours(recording):
-        files.lost.append("whether the task succeeded is not known: there is no result.txt")
+        files.account.lose("whether the task succeeded is not known: there is no result.txt")
 
 
 def _losses(recording: Recording, files: _Files) -> None:
@@ -172,4 +180,4 @@ def _losses(recording: Recording, files: _Files) -> None:
         ("the session", recording.meta.session),
     ):
         if there:
-            files.lost.append(f"OSWorld has no place for {what}")
+            files.account.lose(f"OSWorld has no place for {what}")

@@ -7,7 +7,9 @@ from typing import Any
 
 from agentserve.core.actions.dialects import CoordinateSpace, pyautogui
 from agentserve.core.actions.dialects.checks import NOTCH_PX
+from agentserve.core.actions.dialects.keys import name_of
 from agentserve.core.actions.recorded import describe
+from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BadAction
 from agentserve.replay.bundle.format import StepLine
 
@@ -31,6 +33,39 @@ _IN_A_BROWSER: dict[str, Callable[[Any], str]] = {
     "reload": lambda act: "pyautogui.press('f5')",
 }
 """What a desktop has no function for and a browser has a shortcut for."""
+
+
+def _click(act: Any, at: str) -> str:
+    names = [name_of(key, "pyautogui") for key in act.modifiers]
+    return "\n".join(
+        [
+            *(f"pyautogui.keyDown({name!r})" for name in names),
+            f"pyautogui.click({at}, clicks={act.clicks}, button={act.button!r})",
+            *(f"pyautogui.keyUp({name!r})" for name in reversed(names)),
+        ]
+    )
+
+
+_AT_AN_ELEMENT: dict[str, Callable[[Any, str], str]] = {
+    "click_element": _click,
+    "hover_element": lambda act, at: f"pyautogui.moveTo({at})",
+    "fill": lambda act, at: (
+        f"pyautogui.click({at})\n{_keys('ctrl', 'a')}\npyautogui.write({act.value!r})"
+    ),
+}
+"""What is done to an element, at a point of the screen."""
+
+
+def _middle(target: ElementTarget | None, space: CoordinateSpace) -> str | None:
+    """Where an element was acted on, if that is known and on the screen."""
+    if target is None or target.box is None:
+        return None
+    box, offset = target.box, target.offset or (target.box.width / 2, target.box.height / 2)
+    x, y = int(box.x + offset[0]), int(box.y + offset[1])
+    if not (0 <= x < space.screen.width and 0 <= y < space.screen.height):
+        return None
+    across, down = space.from_screen(x, y)
+    return f"x={across}, y={down}"
 
 
 def statements_of(step: StepLine, space: CoordinateSpace) -> tuple[str, list[str]]:
@@ -60,12 +95,9 @@ def _odd(act: Any) -> bool:
 def _otherwise(step: StepLine, act: Any, space: CoordinateSpace) -> tuple[str, list[str]]:
     if act.kind in _IN_A_BROWSER:
         return _IN_A_BROWSER[act.kind](act), [f"{act.kind} is written as a browser's shortcut"]
-    box = step.target.box if step.target else None
-    if act.kind == "fill" and box is not None:
-        x = min(space.screen.width - 1, max(0, int(box.x + box.width / 2)))
-        y = min(space.screen.height - 1, max(0, int(box.y + box.height / 2)))
-        across, down = space.from_screen(x, y)
-        click = f"pyautogui.click(x={across}, y={down})"
-        lines = [click, _keys("ctrl", "a"), f"pyautogui.write({act.value!r})"]
-        return "\n".join(lines), ["fill is written as typing over the field's text"]
+    at = _middle(step.target, space)
+    if at is not None and act.kind in _AT_AN_ELEMENT:
+        return _AT_AN_ELEMENT[act.kind](act, at), [
+            f"{act.kind} is written for where its element was"
+        ]
     return _WAIT, [f"{describe(act)[:200]} has no equal, written as WAIT"]

@@ -20,13 +20,13 @@ from agentserve.core.actions.dialects.checks import pointer_after
 from agentserve.core.actions.dialects.spaces import Point
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_STEPS_BYTES, EndLine, StepLine
 from agentserve.replay.importers.sources import (
-    Account,
     Pictures,
     json_file,
-    read_json,
+    read_json_object,
     read_object,
     text_in,
 )
@@ -49,7 +49,7 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    task = read_object(read_json(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name), name)
+    task = read_json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
     said = next((task[field] for field in _STEPS if isinstance(task.get(field), list)), None)
     if not said:
         raise RecordingError(f"{name}: there are no steps in it (fields steps or traj)")

@@ -23,6 +23,7 @@ from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_SCREENSHOT_BYTES,
@@ -33,10 +34,9 @@ from agentserve.replay.bundle.format import (
 from agentserve.replay.importers.browser_use_actions import Told, read_action
 from agentserve.replay.importers.browser_use_elements import element_of
 from agentserve.replay.importers.sources import (
-    Account,
     Pictures,
     json_file,
-    read_json,
+    read_json_object,
     read_object,
     text_in,
 )
@@ -49,7 +49,7 @@ _MAX_ACTIONS = 100
 _MAX_THOUGHT = 20_000
 _THOUGHTS = ("thinking", "evaluation_previous_goal", "memory", "next_goal")
 _PAGE = re.compile(r"(https?|file):")
-"""Where a recording can begin; what a browser shows first, as ``chrome://newtab``, is no page."""
+"""What a browser shows first, as ``chrome://newtab``, is no page."""
 _TASK = ("<user_request>\n", "\n</user_request>")
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 
@@ -62,7 +62,7 @@ def take(path: Path) -> Taken:
     folder, name = json_file(path)
     account = Account()
     pictures = Pictures(folder, account)
-    history = read_object(read_json(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name), name)
+    history = read_json_object(FolderEntries(folder).read(name, MAX_STEPS_BYTES), name)
     said = history.get("history")
     if not isinstance(said, list) or not said or len(said) > MAX_STEPS:
         raise RecordingError(f"{name}: history must be a list of 1 to {MAX_STEPS} items")
@@ -70,15 +70,17 @@ def take(path: Path) -> Taken:
     screens = [_screen(item, f"{name} item {at}", pictures) for at, item in enumerate(items)]
     viewport = pictures.viewport(screens, DEFAULT_VIEWPORT)
     steps: list[StepLine] = []
+    tabs: dict[str, None] = {}
     for item, screen in zip(items, screens, strict=True):
-        steps += _steps(item, screen, viewport, len(steps), account)
+        tabs |= dict.fromkeys(_tabs(item))
+        steps += _steps(item, screen, viewport, tuple(tabs), len(steps), account)
         if len(steps) > MAX_STEPS:
             raise RecordingError(f"{name}: over {MAX_STEPS} actions")
     return Taken(
         format=FORMAT,
         viewport=viewport,
         steps=tuple(steps),
-        url=steps[0].url if _PAGE.match(steps[0].url) else "about:blank",
+        url=_begin(steps),
         task=_task(items[0])[:8000],
         created_at=_time(items[0]),
         end=_end(steps, items[-1]),
@@ -106,8 +108,18 @@ def _screen(item: dict[str, Any], where: str, pictures: Pictures) -> str | None:
     return None
 
 
+def _tabs(item: dict[str, Any]) -> list[str]:
+    """Ids of the tabs that are open."""
+    return [text_in(tab, "target_id") for tab in _objects(_object(item, "state").get("tabs"))]
+
+
 def _steps(
-    item: dict[str, Any], screen: str | None, viewport: Size, index: int, account: Account
+    item: dict[str, Any],
+    screen: str | None,
+    viewport: Size,
+    tabs: tuple[str, ...],
+    index: int,
+    account: Account,
 ) -> list[StepLine]:
     state, output = _object(item, "state"), _object(item, "model_output")
     results = _objects(item.get("result"))
@@ -124,7 +136,7 @@ def _steps(
             break
         result = results[part] if results else {}
         target = element_of(elements[part]) if part < len(elements) else None
-        told = Told(viewport, target, result, index + len(acts), account)
+        told = Told(viewport, target, result, tabs, index + len(acts), account)
         performed, at = read_action(action, told)
         acts += [(one, at, _outcome(result)) for one in performed or (None,)]
     if not acts:
@@ -132,10 +144,11 @@ def _steps(
         acts = [(None, None, _outcome(results[0] if results else {}))]
     kept = {key: value for key, value in state.items() if key != "screenshot"}
     thought = _thought(output)
+    url = account.cut(text_in(state, "url"), 2000, "its address", index)
     return [
         StepLine(
             index=index + part,
-            url=account.cut(text_in(state, "url"), 2000, "its address", index),
+            url=url if _PAGE.match(url) else "",
             screenshot=None if part else screen,
             performed=performed,
             target=target,
@@ -148,6 +161,15 @@ def _steps(
         )
         for part, (performed, target, outcome) in enumerate(acts)
     ]
+
+
+def _begin(steps: list[StepLine]) -> str:
+    """The first page's address, or that of the first one that is gone to."""
+    for step in steps:
+        url = step.url or getattr(step.performed, "url", "")
+        if url:
+            return url
+    return ""
 
 
 def _task(item: dict[str, Any]) -> str:

@@ -10,12 +10,21 @@ from urllib.parse import quote_plus
 
 from agentserve.core.actions.dialects import checks
 from agentserve.core.actions.dialects.keys import key_named, press
-from agentserve.core.actions.recorded import Fill, OpenTab, RecordedAction, Unsupported
+from agentserve.core.actions.recorded import (
+    ClickElement,
+    CloseTab,
+    Fill,
+    OpenTab,
+    RecordedAction,
+    SwitchTab,
+    Unsupported,
+)
 from agentserve.core.actions.union import Back, Click, Done, Navigate
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BadAction
 from agentserve.core.screens import Size
-from agentserve.replay.importers.sources import Account, text_in
+from agentserve.replay.account import Account
+from agentserve.replay.importers.sources import text_in
 
 Values = dict[str, Any]
 Acts = tuple[RecordedAction, ...]
@@ -46,8 +55,15 @@ class Told:
     target: ElementTarget | None
     result: Values
     """An ActionResult; its metadata says where the mouse really was."""
+    tabs: tuple[str, ...]
+    """Their ids, in the order in which they were first seen."""
     step: int
     account: Account
+
+    @property
+    def found(self) -> bool:
+        """Whether there is something to find its element by."""
+        return self.target is not None and bool(self.target.selectors)
 
     def mouse(self) -> tuple[float, float] | tuple[None, None]:
         """Where the mouse was, in CSS px, when the result tells."""
@@ -60,29 +76,22 @@ class Told:
         return None, None
 
     def point(self) -> tuple[int, int]:
-        """Where it was done, in CSS px. Raises BadAction when nothing tells."""
+        """Where it was done, in CSS px. Raises BadAction when nothing tells, and for a point that
+        is not on the screen."""
         x, y = self.mouse()
         box = self.target.box if self.target else None
         if x is None and box is not None:
             x, y = box.x + box.width / 2, box.y + box.height / 2
         if x is None or y is None:
-            if self.target is None:
-                raise BadAction("where it was done is not told")
-            self.account.lose("where its element was is not known: (0, 0) stands for it", self.step)
-            return 0, 0
+            raise BadAction("where it was done is not told")
         if not (0 <= x < self.viewport.width and 0 <= y < self.viewport.height):
-            if self.target is None:
-                raise BadAction(f"the point ({x:g}, {y:g}) is outside the screen")
-            self.account.lose(f"({x:g}, {y:g}) is outside the screen: its edge is taken", self.step)
-        return (
-            min(self.viewport.width - 1, max(0, int(x))),
-            min(self.viewport.height - 1, max(0, int(y))),
-        )
+            raise BadAction(f"the point ({x:g}, {y:g}) is outside the screen")
+        return int(x), int(y)
 
 
 def read_action(action: Values, told: Told) -> tuple[Acts, ElementTarget | None]:
-    """What an action did, and the element that it was aimed at, whose box is left out where the
-    point shows that it is of the page and not of the viewport.
+    """What an action did, and the element that it was aimed at, with where the mouse was on it. Its
+    box is left out where that shows that it is of the page and not of the viewport.
 
     Nothing when it only read. What has no equal here is Unsupported; both are losses.
     """
@@ -104,10 +113,12 @@ def read_action(action: Values, told: Told) -> tuple[Acts, ElementTarget | None]
 
 def _placed(told: Told) -> ElementTarget | None:
     x, y = told.mouse()
-    target = told.target
-    if target is None or target.box is None or x is None or y is None or target.box.holds(x, y):
+    target, box = told.target, told.target and told.target.box
+    if target is None or box is None or x is None or y is None:
         return target
-    return target.model_copy(update={"box": None})
+    if not box.holds(x, y):
+        return target.model_copy(update={"box": None})
+    return target.model_copy(update={"offset": (x - box.x, y - box.y)})
 
 
 def _unsupported(name: str, values: Values) -> Acts:
@@ -115,6 +126,8 @@ def _unsupported(name: str, values: Values) -> Acts:
 
 
 def _click(values: Values, told: Told) -> Acts:
+    if told.found:
+        return (ClickElement(),)
     given = {f"click_{axis}": values.get(f"coordinate_{axis}") for axis in "xy"}
     if told.target is None and None in told.mouse() and None not in given.values():
         told.account.lose("its point is of the picture the model saw, maybe resized", told.step)
@@ -125,15 +138,13 @@ def _click(values: Values, told: Told) -> Acts:
 
 def _input(values: Values, told: Told) -> Acts:
     text = checks.text_of(values.get("text"), "text")
-    if told.target is None:
+    if not told.found:
         raise BadAction("which element it was is not told")
-    if values.get("clear", True) is False:
-        return (*_click({}, told), *checks.typed(text))
-    return (Fill(value=text),)
+    return checks.typed(text) if values.get("clear", True) is False else (Fill(value=text),)
 
 
 def _select(values: Values, told: Told) -> Acts:
-    if told.target is None:
+    if not told.found:
         raise BadAction("which element it was is not told")
     text = checks.text_of(values.get("text"), "text")
     _, found, selected = text_in(told.result, "extracted_content").rpartition(_SELECTED)
@@ -150,7 +161,7 @@ def _scroll(values: Values, told: Told) -> Acts:
     if values.get("amount") is not None:
         distance = checks.number(values["amount"], "amount")
     at = (told.viewport.width // 2, told.viewport.height // 2)
-    if told.target is not None:
+    if told.target is not None and told.target.box is not None:
         at = told.point()
     return checks.scroll(at, 0, distance if values.get("down", True) else -distance)
 
@@ -178,6 +189,25 @@ def _open_tab(values: Values, told: Told) -> Acts:
     return _navigate({**values, "new_tab": True}, told)
 
 
+def _tab(values: Values, told: Told) -> SwitchTab:
+    """Tabs are named by the end of their id; by older versions, by their number."""
+    tab = values.get("tab_id", values.get("page_id"))
+    if tab in told.tabs:
+        return SwitchTab(index=told.tabs.index(tab))
+    number = checks.number(tab, "the tab")
+    if number not in range(len(told.tabs)):
+        raise BadAction(f"the tab {number:g} is not one of {len(told.tabs)}")
+    return SwitchTab(index=int(number))
+
+
+def _switch_tab(values: Values, told: Told) -> Acts:
+    return (_tab(values, told),)
+
+
+def _close_tab(values: Values, told: Told) -> Acts:
+    return (_tab(values, told), CloseTab())
+
+
 def _search(values: Values, told: Told) -> Acts:
     engine = text_in(values, "engine", "search_engine").lower() or "duckduckgo"
     return _search_with(engine, values, told)
@@ -202,6 +232,8 @@ def _done(values: Values, told: Told) -> Acts:
 
 _READERS: dict[str, Callable[[Values, Told], Acts]] = {
     "click": _click,
+    "close": _close_tab,
+    "close_tab": _close_tab,
     "click_element": _click,
     "click_element_by_index": _click,
     "done": _done,
@@ -219,5 +251,7 @@ _READERS: dict[str, Callable[[Values, Told], Acts]] = {
     "select_dropdown": _select,
     "select_dropdown_option": _select,
     "send_keys": _send_keys,
+    "switch": _switch_tab,
+    "switch_tab": _switch_tab,
     "wait": _wait,
 }

@@ -26,20 +26,14 @@ from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.errors import BadAction, RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
+from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
-    MAX_LINE_BYTES,
     MAX_STEPS_BYTES,
     EndLine,
     StepLine,
 )
-from agentserve.replay.importers.sources import (
-    Account,
-    Pictures,
-    read_json,
-    read_object,
-    text_in,
-)
+from agentserve.replay.importers.sources import Pictures, read_lines, text_in
 from agentserve.replay.importers.statements import end_after, read_statements
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -77,7 +71,10 @@ def take(path: Path) -> Taken:
     """
     account = Account()
     pictures = Pictures(path, account)
-    lines = _lines(FolderEntries(path).read(TRAJECTORY, MAX_STEPS_BYTES))
+    data = FolderEntries(path).read(TRAJECTORY, MAX_STEPS_BYTES)
+    lines = [line for _, line in read_lines(data, TRAJECTORY, MAX_STEPS)]
+    if not lines:
+        raise RecordingError(f"{TRAJECTORY}: there is no step in it")
     screens = _screens(path, lines, pictures)
     viewport = pictures.viewport(screens, DEFAULT_SCREEN)
     account.lose("points and pictures are of a whole desktop, not of a page")
@@ -96,22 +93,6 @@ def take(path: Path) -> Taken:
         lost=account.sentences(),
         data={"result": result},
     )
-
-
-def _lines(data: bytes) -> list[dict[str, Any]]:
-    texts = data.split(b"\n", MAX_STEPS + 1)
-    if len(texts) > MAX_STEPS + 1:
-        raise RecordingError(f"{TRAJECTORY}: more than {MAX_STEPS} lines")
-    lines = []
-    for number, text in enumerate(texts, start=1):
-        entry = f"{TRAJECTORY} line {number}"
-        if len(text) > MAX_LINE_BYTES:
-            raise RecordingError(f"{entry}: longer than {MAX_LINE_BYTES} bytes")
-        if text.strip():
-            lines.append(read_object(read_json(text, entry), entry))
-    if not lines:
-        raise RecordingError(f"{TRAJECTORY}: there is no step in it")
-    return lines
 
 
 def _screens(path: Path, lines: list[dict[str, Any]], pictures: Pictures) -> list[str | None]:

@@ -94,6 +94,7 @@ def text_in(values: dict[str, Any], *names: str) -> str:
 def json_file(path: Path) -> tuple[Path, str]:
     """The folder and the name of a JSON file, or of the only one in a folder. Raises
     RecordingError."""
+    path = path.resolve()
     if not path.is_dir():
         return path.parent, path.name
     names = sorted(one.name for one in path.iterdir() if one.suffix == ".json")

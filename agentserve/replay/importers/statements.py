@@ -9,7 +9,7 @@ from agentserve.core.actions.dialects.spaces import Point
 from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.errors import BadAction
 from agentserve.core.runs import EndReason
-from agentserve.replay.importers.sources import Account
+from agentserve.replay.account import Account
 
 
 def read_statements(

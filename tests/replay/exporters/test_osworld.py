@@ -15,8 +15,16 @@ from replay.importers.folders import (
 from replay.replay_builders import DONE, make_png, make_result, make_step, record
 
 from agentserve.core.actions import Back, CallUser, Click, Done, Navigate, Scroll
-from agentserve.core.actions.recorded import CloseTab, Fill, OpenTab, Unsupported
+from agentserve.core.actions.recorded import (
+    ClickElement,
+    CloseTab,
+    Fill,
+    HoverElement,
+    OpenTab,
+    Unsupported,
+)
 from agentserve.core.elements import ElementTarget, PageBox
+from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Outcome
 from agentserve.replay import Recording, read_recording
@@ -150,6 +158,28 @@ def test_what_a_desktop_says_otherwise_is_said(tmp_path, action, text):
     assert any(sentence.startswith("step 0: ") for sentence in given.lost)
 
 
+@pytest.mark.parametrize(
+    ("offset", "action", "text"),
+    [
+        (None, ClickElement(), "pyautogui.click(x=25, y=25, clicks=1, button='left')"),
+        ((1, 2), HoverElement(), "pyautogui.moveTo(x=11, y=22)"),
+        (
+            None,
+            ClickElement(clicks=3, modifiers=("Control", "Shift")),
+            "pyautogui.keyDown('ctrl')\npyautogui.keyDown('shift')\n"
+            "pyautogui.click(x=25, y=25, clicks=3, button='left')\n"
+            "pyautogui.keyUp('shift')\npyautogui.keyUp('ctrl')",
+        ),
+        ((1000, 2), ClickElement(), "WAIT"),
+    ],
+)
+def test_what_is_done_to_an_element_is_done_where_it_was(tmp_path, offset, action, text):
+    target = ElementTarget(box=PageBox(x=10, y=20, width=30, height=10), offset=offset)
+    given = osworld.give(bundle(tmp_path, taken_with(action, target=target)))
+    assert lines_of(given)[0]["action"] == text
+    assert given.lost
+
+
 def test_a_fill_is_typed_over_the_field(tmp_path):
     target = ElementTarget(box=PageBox(x=10, y=20, width=30, height=10))
     given = osworld.give(bundle(tmp_path, taken_with(Fill(value="é'"), target=target)))
@@ -172,6 +202,25 @@ async def test_an_invalid_answer_is_a_wait_with_its_reason(tmp_path):
     assert line["info"] == {"status": "invalid", "message": "unknown"}
     assert "result.txt" not in given.files
     assert any("there is no result.txt" in sentence for sentence in given.lost)
+
+
+def test_nothing_done_is_nothing_to_export(tmp_path):
+    with pytest.raises(RecordingError, match="no step that OSWorld could hold"):
+        osworld.give(bundle(tmp_path, taken_with(None)))
+
+
+def test_a_name_that_is_taken_is_not_written_over(tmp_path):
+    """The name that the second line would get by itself is that of the first line's picture."""
+    taken = importer.take(write_osworld(tmp_path / "run"))
+    steps = list(taken.steps)
+    at = next(index for index, step in enumerate(steps) if index and "line" in step.origin)
+    for index, name in ((0, "step_2.png"), (at, "../x.png")):
+        line = {**steps[index].origin["line"], "screenshot_file": name, "action_timestamp": "/"}
+        steps[index] = steps[index].model_copy(update={"origin": {"line": line}})
+    given = osworld.give(bundle(tmp_path, Taken(**{**vars(taken), "steps": tuple(steps)})))
+    names = [line["screenshot_file"] for line in lines_of(given)]
+    assert names[:2] == ["step_2.png", "step_2_.png"]
+    assert [given.files[name] for name in names[:2]] == [make_png(n, SCREEN) for n in range(2)]
 
 
 def test_agentnet_as_osworld(tmp_path):

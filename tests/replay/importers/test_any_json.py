@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -71,7 +72,8 @@ def reads_or_refuses(name: str, text: str, take: Callable[[Path], Taken]) -> Non
         except RecordingError as error:
             assert 0 < len(error.message) < 1000
             return
-        exporter.give(recording)
+        with suppress(RecordingError):  # nothing was done in it
+            exporter.give(recording)
 
 
 @settings(deadline=None)

@@ -11,7 +11,14 @@ import pytest
 from replay.replay_builders import make_png
 
 from agentserve.core.actions import Back, Click, Done, Key, Navigate, Scroll, Type, Wait
-from agentserve.core.actions.recorded import Fill, OpenTab, Unsupported
+from agentserve.core.actions.recorded import (
+    ClickElement,
+    CloseTab,
+    Fill,
+    OpenTab,
+    SwitchTab,
+    Unsupported,
+)
 from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
@@ -30,8 +37,8 @@ def test_a_history_that_browser_use_wrote():
         Navigate(url="http://127.0.0.1:18931/login.html"),
         Fill(value="ada@example.com"),
         Fill(value="analytical"),
-        Click(x=786, y=343),
-        Click(x=112, y=388),
+        ClickElement(),
+        ClickElement(),
         Scroll(x=560, y=336, dy=336),
         Key(keys="Control+Home"),
         Wait(seconds=1),
@@ -41,7 +48,9 @@ def test_a_history_that_browser_use_wrote():
         False, True, False, True, True, True, False, False, True,
     ]  # fmt: skip
     assert taken.lost == ()
-    assert taken.url == "about:blank"
+    # the new tab that it began with is no page: a replay begins with the first one
+    assert taken.url == "http://127.0.0.1:18931/login.html"
+    assert [step.url for step in taken.steps[:2]] == ["", taken.url]
     assert taken.task.startswith("Sign in with the e-mail address ada@example.com")
     assert taken.end is not None and (taken.end.end, taken.end.success) == ("done", True)
     assert taken.created_at is not None and taken.created_at.year == 2026
@@ -63,6 +72,7 @@ def test_its_elements_can_be_found_again():
             ),
         ),
         box=PageBox(x=612.5, y=320.796875, width=348.0, height=45.1875),
+        offset=(174.0, 22.59375),
         tag="a",
         text="Login",
     )
@@ -135,13 +145,13 @@ def test_actions_also_of_older_versions(tmp_path, action, acts):
 
 
 AIMED = [
-    ({"click_element_by_index": {"index": 1}}, {}, [Click(x=25, y=25)]),
-    ({"click": {"index": 1}}, {"metadata": {"click_x": 11.5, "click_y": 21}}, [Click(x=11, y=21)]),
+    ({"click_element_by_index": {"index": 1}}, {}, [ClickElement()]),
+    ({"click": {"index": 1}}, {}, [ClickElement()]),
     ({"input_text": {"index": 1, "text": "hi"}}, {}, [Fill(value="hi")]),
     (
         {"input": {"index": 1, "text": "hi", "clear": False}},
         {},
-        [Click(x=25, y=25), Type(text="hi")],
+        [Type(text="hi")],
     ),
     (
         {"select_dropdown": {"index": 1, "text": "Large"}},
@@ -162,20 +172,16 @@ def test_actions_aimed_at_an_element(tmp_path, action, result, acts):
 
 LOST = [
     (item({"extract": {"query": "x"}}), None, "step 0: extract only reads"),
-    (item({"switch": {"tab_id": "ABCD"}}), "unsupported", "there is no action for 'switch'"),
+    (item({"evaluate": {"code": "1"}}), "unsupported", "there is no action for 'evaluate'"),
+    (item({"switch": {"tab_id": "ABCD"}}), "unsupported", "switch: the tab must be a number"),
+    (item({"switch_tab": {"page_id": 7}}), "unsupported", "the tab 7 is not one of 0"),
     (item({"click": {"index": 9}}), "unsupported", "step 0: click: where it was done is not told"),
     (item({"input": {"index": 9, "text": "x"}}), "unsupported", "which element it was"),
     (item({"click": {"coordinate_x": 5, "coordinate_y": 6}}), "click", "maybe resized"),
     (
-        item({"click": {}}, elements=[{**ELEMENT, "bounds": None}]),
-        "click",
-        r"\(0, 0\) stands for it",
-    ),
-    (
-        item({"click": {}}, results=[{"metadata": {"click_x": 5, "click_y": 900}}],
-             elements=[ELEMENT]),
-        "click",
-        "its edge is taken",
+        item({"click": {}}, results=[{"metadata": {"click_x": 5, "click_y": 900}}]),
+        "unsupported",
+        "outside the screen",
     ),
     (
         item({"select_dropdown": {"text": "Large"}}, elements=[ELEMENT]),
@@ -210,8 +216,28 @@ def test_a_box_of_the_page_is_not_one_of_the_viewport(tmp_path):
     below = {**ELEMENT, "bounds": {"x": 10, "y": 1000, "width": 30, "height": 10}}
     result = {"metadata": {"click_x": 25, "click_y": 300}}
     step = taken_of(tmp_path, item({"click": {}}, results=[result], elements=[below])).steps[0]
-    assert step.performed == Click(x=25, y=300)
+    assert step.performed == ClickElement()
     assert step.target is not None and step.target.box is None
+
+
+def test_a_click_without_an_element_is_at_its_point(tmp_path):
+    result = {"metadata": {"click_x": 25.5, "click_y": 300}}
+    asked = {"click": {"coordinate_x": 30, "coordinate_y": 350}}
+    step = taken_of(tmp_path, item(asked, results=[result])).steps[0]
+    assert step.performed == Click(x=25, y=300)
+
+
+def test_tabs_are_counted_as_they_were_opened(tmp_path):
+    tabs = [{"url": "http://a.test/", "title": "", "target_id": name} for name in ("AAAA", "BBBB")]
+    first = item({"open_tab": {"url": "http://a.test/"}}, tabs=tabs[:1])
+    second = item({"switch": {"tab_id": "AAAA"}}, {"close": {"tab_id": "BBBB"}}, tabs=tabs[::-1])
+    steps = taken_of(tmp_path, first, second, item({"switch_tab": {"page_id": 0}})).steps
+    assert [step.performed for step in steps[1:]] == [
+        SwitchTab(index=0),
+        SwitchTab(index=1),
+        CloseTab(),
+        SwitchTab(index=0),
+    ]
 
 
 def test_an_error_is_the_outcome(tmp_path):

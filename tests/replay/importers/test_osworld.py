@@ -138,10 +138,6 @@ HOSTILE = {
         f"deeper than {MAX_DEPTH}",
     ),
     "very-deep": (lambda f: (f / "traj.jsonl").write_bytes(b"[" * 500_000), "line 1: not JSON"),
-    "long-line": (
-        lambda f: (f / "traj.jsonl").write_bytes(b'{"a": "' + b"a" * 2**20 + b'"}'),
-        "line 1: longer",
-    ),
     "many-lines": (lambda f: (f / "traj.jsonl").write_bytes(b"{}\n" * 5002), "more than 5000"),
     "large": (lambda f: os.truncate(f / "traj.jsonl", 2**40), "traj.jsonl is larger"),
     "link": (linked, "step_1_20250601@120001.png cannot be opened"),

@@ -18,7 +18,7 @@ from replay.replay_builders import DONE, make_png, make_result, make_session, ma
 from agentserve.core.actions import Click, Navigate, Type
 from agentserve.core.actions.recorded import Fill
 from agentserve.core.errors import InvalidRequest, RecordingError
-from agentserve.core.sessions import Outcome
+from agentserve.core.sessions import Outcome, TokenMap
 from agentserve.replay import Recorder, RecordingWriter, read_recording
 from agentserve.replay.bundle.packing import pack
 from agentserve.replay.redaction.redaction import Redaction
@@ -179,12 +179,16 @@ def test_words_of_the_format_are_no_text():
     """A secret that is also a fixed word, an id or a hash leaves the recording readable."""
     line = step_of_secrets()
     sha = "ab12" * 16
-    line = line.model_copy(update={"screenshot": sha})
-    secrets = Secrets({"A": "step", "B": "fill", "C": "aria", "D": "s_recorded", "E": "ab12"})
+    tokens = TokenMap(rows=1, columns=8, sent="gA==", live="gA==")
+    result = line.result.model_copy(update={"token_map": tokens})
+    line = line.model_copy(update={"screenshot": sha, "result": result})
+    values = ("step", "fill", "aria", "s_recorded", "ab12", "gA==")
+    secrets = Secrets(dict(zip("ABCDEF", values, strict=True)))
     hidden = secrets.hidden_in(line)
     assert (hidden.type, hidden.performed.kind, hidden.screenshot) == ("step", "fill", sha)
     assert hidden.target.selectors[0][0].engine == "aria"
     assert hidden.result.session_id == "s_recorded"
+    assert hidden.result.token_map == tokens
 
 
 def test_a_message_that_grows_is_cut_but_no_action_is():

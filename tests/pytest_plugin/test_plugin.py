@@ -1,0 +1,150 @@
+"""The pytest plugin, run as its users run it: in a pytest of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from router.rig import Rig, running_rig
+
+from agentserve.pytest_plugin.reporting import annotations, markdown
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.results import ReplayReport, Side, StepReport, Totals
+
+pytest_plugins = ["pytester"]
+RECORDINGS = Path(__file__).parents[2] / "scenarios/miniwob/recordings"
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester) -> Path:
+    """A folder of a user's with two recordings, and pytest as it comes."""
+    pytester.makeini("[pytest]\n")
+    for name in ("click-button-1", "focus-text-0"):
+        shutil.copytree(RECORDINGS / name, pytester.path / "gui" / name)
+    return pytester.path / "gui"
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with running_rig(tmp_path / "rig") as running:
+        yield running
+
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.delenv("AGENTSERVE_ROUTER", raising=False)
+    return lambda *arguments: pytester.runpytest_subprocess(*arguments, timeout=240)
+
+
+def test_nothing_is_collected_unless_it_is_asked_for(folder: Path, run: Run) -> None:
+    assert run("--collect-only", folder).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_each_recording_is_a_test_with_a_good_name(folder: Path, run: Run) -> None:
+    result = run("--agentserve", "--collect-only", "-q", "gui")
+    result.stdout.fnmatch_lines(["gui/click-button-1::model", "gui/focus-text-0::model"])
+    result = run(
+        "--agentserve", "--agentserve-mode", "browser,full", "--collect-only", "-q", "gui",
+        "-k", "focus",
+    )  # fmt: skip
+    result.stdout.fnmatch_lines(["gui/focus-text-0::browser", "gui/focus-text-0::full"])
+    result.stdout.no_fnmatch_line("*click-button*")
+    assert run("--agentserve", "--agentserve-mode", "video", "gui").ret != 0
+
+
+def test_a_damaged_recording_is_an_error_with_its_entry(folder: Path, run: Run) -> None:
+    (folder / "focus-text-0/meta.json").write_text("{")
+    result = run("--agentserve", "gui", "--collect-only")
+    result.stdout.fnmatch_lines(["*focus-text-0: meta.json: not JSON*"])
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_replays_in_a_browser_pass_in_several_processes(folder: Path, run: Run) -> None:
+    page = folder.parent / "page.html"
+    result = run(
+        "--agentserve", "--agentserve-mode", "browser", "-n", "2",
+        "--agentserve-html", page, "--junitxml", "results.xml", "gui",
+    )  # fmt: skip
+    result.assert_outcomes(passed=2)
+    text = page.read_text()
+    assert "click-button-1" in text and "focus-text-0" in text
+    results = (folder.parent / "results.xml").read_text()
+    assert '<property name="steps" value="1"' in results
+
+
+async def test_what_differs_fails_with_a_tree_and_can_be_accepted(
+    folder: Path, run: Run, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rig's workers answer by a script: always another action than the recorded one."""
+    for path in folder.glob("*/meta.json"):
+        path.write_text(path.read_text().replace('"navigator"', '"scripted"'))
+    arguments = ("--agentserve", "--agentserve-router", rig.server.url, "gui")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary.md"))
+    result = await asyncio.to_thread(run, *arguments)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*action.point*", "::error title=gui/click-button-1 (model)::*"])
+    assert "| gui/focus-text-0 | model | 1 | 1 | ✗ |" in (folder / "summary.md").read_text()
+    accepted = await asyncio.to_thread(run, *arguments, "--agentserve-update")
+    accepted.assert_outcomes(passed=2)
+    assert (folder / "focus-text-0/expect.json").exists()
+    again = await asyncio.to_thread(run, *arguments)
+    again.assert_outcomes(passed=2)
+
+
+async def test_the_fixtures_of_tests_beside_recordings(
+    pytester: pytest.Pytester, run: Run, rig: Rig
+) -> None:
+    pytester.makepyfile(
+        test_own="""
+        import io
+        from PIL import Image
+
+        def test_a_turn(session, router, worker):
+            assert router.startswith("http://") and worker.startswith("http://")
+            made = session.create(
+                program="scripted", task="press", viewport={"width": 160, "height": 210}, scale=1.4
+            )
+            out = io.BytesIO()
+            Image.new("RGB", (224, 280)).save(out, "PNG")
+            assert session.turn(made, out.getvalue()).turn == 0
+        """
+    )
+    result = await asyncio.to_thread(run, "--agentserve-router", rig.server.url)
+    result.assert_outcomes(passed=1)
+    assert {one.status for one in (await rig.client.sessions()).sessions} == {"released"}
+
+
+def report(name: str, *differences: Difference) -> ReplayReport:
+    step = StepReport(
+        index=0, recorded=Side(), replayed=Side(), same=not differences,
+        differences=list(differences),
+    )  # fmt: skip
+    usage = {"recorded_usage": {}, "replayed_usage": {}}
+    different = bool(differences)
+    return ReplayReport(
+        recording="r", name=name, mode="model", program="p", task="t", complete=True, steps=[step],
+        same=not different,
+        totals=Totals.model_validate(
+            {"recorded_steps": 1, "replayed_steps": 1, "same": 1 - different,
+             "different": different} | usage
+        ),
+    )  # fmt: skip
+
+
+def test_what_github_reads_cannot_be_steered_from_a_page() -> None:
+    hostile = Difference(comparer="screen", field="screen", message="a\n::set-output name=x::y%0A")
+    name = "gui/a,file=b::c|<b>"
+    (line,) = annotations([report(name, hostile), report("same")])
+    assert "\n" not in line
+    assert line.startswith("::error title=gui/a%2Cfile=b%3A%3Cc|") or "%3A%3A" in line
+    assert "%0A::set-output" in line and line.count("::") - line.partition("::")[2].count("::") == 1
+    table = markdown([report(name, hostile)])
+    assert table.count("\n") == 3 and "<b>" not in table
