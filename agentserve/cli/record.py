@@ -162,11 +162,12 @@ def _tell(recorded: PersonRecorded, as_json: bool) -> None:
             "recording": str(recorded.folder),
             "steps": recorded.steps,
             "secrets": list(recorded.secrets),
+            "refused": recorded.refused,
         }
         out.print_json(json.dumps(result))
         return
     err.print(f"recorded in {recorded.folder}")
-    if recorded.too_short:
-        err.print("[yellow]a password is too short to be found in what the pages fetched[/]")
+    if recorded.refused:
+        err.print(f"[yellow]{recorded.refused} messages from pages were refused[/]")
     given = "".join(f" --secret {name}" for name in recorded.secrets)
     err.print(f"next: {command_name()} replay {recorded.folder}{given}", style="dim")

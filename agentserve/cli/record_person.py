@@ -16,6 +16,7 @@ from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.network import NetworkRecording
 from agentserve.browser.person import PersonSession, PersonStep
 from agentserve.core.elements import PageBox
+from agentserve.core.errors import RecordingError
 from agentserve.core.pages import PageSettings
 from agentserve.core.screens import Size
 from agentserve.replay import EndLine, Meta, RecordingWriter, StepLine
@@ -44,8 +45,8 @@ class PersonRecorded:
     steps: int
     secrets: tuple[str, ...]
     """Names that stand for what was typed into password fields."""
-    too_short: bool
-    """One of them is too short to be found where pages sent it."""
+    refused: int
+    """Messages from pages that were none: somebody tampers with the browser, or acts too fast."""
 
 
 OnStart = Callable[[PersonSession, PlaywrightComputer], None]
@@ -82,15 +83,28 @@ async def record_person(
         on_start(session, computer)
         await _until(session, stop)
         await session.finish()
-        hidden = session.hidden.values
-        if network is not None:
-            found = {name: each for name, each in hidden.items() if len(each) >= MIN_SECRET}
-            har = await network.finish()
-            har = await asyncio.to_thread(hidden_in_har, har, Secrets(found))
-            await asyncio.to_thread(book.writer.set_network, har)
-        await book.end()
-    too_short = any(len(value) < MIN_SECRET for value in hidden.values())
-    return PersonRecorded(book.writer.folder, book.steps, tuple(hidden), too_short)
+        try:
+            if network is not None:
+                await _keep_network(book.writer, network, session.hidden.values)
+        finally:
+            await book.end()
+    return PersonRecorded(
+        book.writer.folder, book.steps, tuple(session.hidden.values), session.refused
+    )
+
+
+async def _keep_network(
+    writer: RecordingWriter, network: NetworkRecording, hidden: Mapping[str, str]
+) -> None:
+    """Raises RecordingError, with nothing kept, when a password could not be found in it."""
+    har = await network.finish()
+    if any(len(value) < MIN_SECRET for value in hidden.values()):
+        raise RecordingError(
+            "network.har is left out: a password is too short to be told from other text in it",
+            hint="record without --har, or with a longer password",
+        )
+    har = await asyncio.to_thread(hidden_in_har, har, Secrets(hidden))
+    await asyncio.to_thread(writer.set_network, har)
 
 
 async def _until(session: PersonSession, stop: asyncio.Event) -> None:

@@ -24,7 +24,7 @@ from agentserve.cli import app
 from agentserve.cli.record_person import PersonOptions, PersonRecorded, record_person
 from agentserve.core.actions import Click, Done, Key, Type
 from agentserve.core.actions.recorded import Fill
-from agentserve.core.errors import BrowserFailed, InvalidRequest
+from agentserve.core.errors import BrowserFailed, InvalidRequest, RecordingError
 from agentserve.core.pages import PageSettings
 from agentserve.core.screens import Size
 from agentserve.replay import Recording, read_recording
@@ -157,7 +157,7 @@ async def test_what_a_person_did_is_a_sound_recording(
 
 async def test_the_password_is_nowhere(made: tuple[PersonRecorded, Recording]) -> None:
     recorded, recording = made
-    assert recorded.secrets == ("PASSWORD",) and not recorded.too_short
+    assert recorded.secrets == ("PASSWORD",) and recorded.refused == 0
     assert recording.steps[3].performed == Fill(value="{{secret:PASSWORD}}")
     for path in recorded.folder.rglob("*"):
         if path.is_file():
@@ -203,6 +203,41 @@ async def test_an_interruption_ends_a_recording_well(
     recorded = await recording
     made = read_recording(recorded.folder)
     assert made.complete and [type(step.performed) for step in made.steps] == [Click, Done]
+
+
+async def test_a_closed_window_ends_a_recording_with_its_network(
+    browser: Browser, site: str, tmp_path: Path
+) -> None:
+    async def leaves(computer: PlaywrightComputer, session: PersonSession) -> None:
+        await asyncio.wait_for(session.ready.wait(), 20)
+        await calm(session, computer.page.click("#exampleInputEmail"))
+        await computer.page.close()
+        await session.over.wait()
+
+    options = PersonOptions(url=site, out=tmp_path, viewport=VIEW, settings=SETTINGS)
+    recorded, recording = await recorded_by(browser, options, leaves)
+    # the page as it was left was seen before it was closed
+    assert [type(step.performed) for step in recording.steps] == [Click, Done]
+    assert verify(recorded.folder) == []
+    har = recording.network()
+    assert har is not None and b"login.html" in har
+
+
+async def test_a_password_too_short_to_be_found_keeps_the_network_out(
+    browser: Browser, site: str, tmp_path: Path
+) -> None:
+    async def types(computer: PlaywrightComputer, session: PersonSession) -> None:
+        await asyncio.wait_for(session.ready.wait(), 20)
+        await calm(session, computer.page.click("#exampleInputPassword"))
+        await calm(session, computer.page.keyboard.type("abc"))
+
+    options = PersonOptions(url=site, out=tmp_path, viewport=VIEW, settings=SETTINGS)
+    with pytest.raises(RecordingError, match="network.har is left out"):
+        await recorded_by(browser, options, types)
+    (folder,) = tmp_path.iterdir()
+    recording = read_recording(folder)
+    assert recording.complete and not (folder / "network.har").exists()
+    assert recording.steps[1].performed == Fill(value="{{secret:PASSWORD}}")
 
 
 async def test_a_running_browser_is_used_in_a_window_of_its_own(site: str, tmp_path: Path) -> None:

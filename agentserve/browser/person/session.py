@@ -83,6 +83,11 @@ class PersonSession:
         self._tasks: set[asyncio.Task[None]] = set()
         self._steps: asyncio.Queue[PersonStep] = asyncio.Queue()
 
+    @property
+    def refused(self) -> int:
+        """Messages from pages that were none, or too many."""
+        return self._ears.refused
+
     async def begin(self) -> None:
         """Listen to the tabs that are open and to all that come. Raises BrowserFailed."""
         context = self._computer.page.context
