@@ -41,10 +41,11 @@ async def replay_in_browser(
             return await replay_browser(
                 computer,
                 recording,
-                compare_screens=partial(_screens, recording, rules),
-                compare_aria=partial(_aria, recording, rules),
+                compare_screens=partial(compare_screens, recording, rules),
+                compare_aria=partial(compare_aria, recording, rules),
                 fill=_filled(options),
                 tolerance_px=rules.actions.tolerance_px,
+                accepted=lambda step: rules.at(step.index).accepted_actions,
                 go_by_unsupported=options.go_by_unsupported,
                 on_step=on_step,
             )
@@ -84,9 +85,10 @@ def network_of(recording: Recording, options: ReplayOptions) -> Network | None:
     return Watching(har, recorded_url=url)
 
 
-def _screens(
+def compare_screens(
     recording: Recording, rules: Expectations, step: StepLine, was: bytes, now: bytes
 ) -> list[Difference]:
+    """By what holds for the step. Blocking. Raises RecordingError."""
     own = rules.at(step.index)
     accepted = [partial(recording.screenshot, sha) for sha in own.accepted_screens]
     return screen_differences(
@@ -94,17 +96,15 @@ def _screens(
     )
 
 
-def _aria(
+def compare_aria(
     recording: Recording, rules: Expectations, step: StepLine, was: str, now: str
 ) -> list[Difference]:
+    """By what holds for the step. Raises RecordingError."""
     own = rules.at(step.index)
     if not own.aria:
         return []
-    differences = aria_differences(was, now)
-    for sha in own.accepted_aria if differences else ():
-        if not aria_differences(recording.aria(sha), now):
-            return []
-    return differences
+    accepted = [recording.aria(sha) for sha in own.accepted_aria]
+    return aria_differences(was, now, accepted=accepted)
 
 
 def _filled(options: ReplayOptions) -> Callable[[Any], Any]:

@@ -127,4 +127,4 @@ def _changed(folder: Path, change: Callable[[dict[str, Any]], None]) -> Any:
 
 
 def _with_pruning(session: dict[str, Any]) -> None:
-    session["pruning"] = {"method": "divprune", "ratio": 0.5}
+    session["pruning"] = {"method": "uniform", "ratio": 0.5}

@@ -76,7 +76,7 @@ async def test_a_killed_run_leaves_a_recording_that_replays(stack: Stack, tmp_pa
     assert len(recording.steps) >= 1
     code, stdout, stderr = await command(stack, "replay", str(folder), "--json")
     assert code == 0, stdout + stderr
-    assert json.loads(stdout)["complete"] is False
+    assert json.loads(stdout)[0]["complete"] is False
     _, alive = psutil.wait_procs(browser, timeout=20)
     assert alive == [], "the browser of a killed run must not live on"
 

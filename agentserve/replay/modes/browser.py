@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentserve.core.actions import points
@@ -16,6 +17,8 @@ from agentserve.core.sessions import Outcome
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import AcceptedAction, ActionRule
+from agentserve.replay.compare.turns import action_differences
 from agentserve.replay.modes.looking import CompareAria, CompareScreens, Looker
 from agentserve.replay.modes.places import Places
 from agentserve.replay.modes.reporting import failure_of, report_of
@@ -28,6 +31,8 @@ LONGEST_LABEL = 80
 
 Fill = Callable[[Any], Any]
 """Gives an action with its secrets filled in. Raises InvalidRequest for one that is not given."""
+Accepted = Callable[[StepLine], Sequence[AcceptedAction]]
+"""What else a step may do."""
 
 
 async def replay_browser(
@@ -38,6 +43,7 @@ async def replay_browser(
     compare_aria: CompareAria | None = None,
     fill: Fill | None = None,
     tolerance_px: float = TOLERANCE_PX,
+    accepted: Accepted = lambda _: (),
     late_s: float = LATE_S,
     go_by_unsupported: bool = False,
     on_step: OnStep | None = None,
@@ -45,7 +51,8 @@ async def replay_browser(
     """Do what was recorded on the page that ``computer`` shows, which is where it began.
 
     A step without a recorded screenshot is done, and what became of it is compared. Points that
-    elements have moved by ``tolerance_px`` CSS px are the same; a page may be ``late_s`` later than
+    elements have moved by ``tolerance_px`` CSS px are the same, and those that were ``accepted`` of
+    the step; a page may be ``late_s`` later than
     it was. A page that is no more ends the replay, as a step does that has no equal here unless it
     is gone by; both are part of the report. Raises RecordingError for a damaged entry.
     """
@@ -54,7 +61,7 @@ async def replay_browser(
         computer.fit(recording.meta.space)
     places = Places(recording.meta.url, computer.url)
     looker = Looker(computer, recording, places, compare_screens, compare_aria, late_s)
-    replay = _Replay(computer, recording, places, looker, fill, tolerance_px)
+    replay = _Replay(computer, recording, places, looker, fill, tolerance_px, accepted)
     failure: ReplayFailure | None = None
     for step in recording.steps:
         if isinstance(step.performed, Unsupported) and not go_by_unsupported:
@@ -81,6 +88,7 @@ async def replay_browser(
         ),
         recording,
         replay.pictures,
+        replay.arias,
     )
 
 
@@ -95,25 +103,34 @@ class _Replay:
         looker: Looker,
         fill: Fill | None,
         tolerance_px: float,
+        accepted: Accepted,
     ) -> None:
         self._computer = computer
         self._messages = recording.meta.source != "import"
         self._places = places
         self._looker = looker
         self._fill = fill
-        self._tolerance_px = tolerance_px
+        self._rule = ActionRule(tolerance_px=tolerance_px)
+        self._accepted = accepted
         self.steps: list[StepReport] = []
         self.notes: list[str] = []
         self.pictures: dict[str, bytes] = {}
+        self.arias: dict[str, bytes] = {}
 
     async def step(self, step: StepLine) -> StepReport:
         begun = time.perf_counter()
         look = await self._looker.look(step)
         self.pictures[look.sha256] = look.picture
+        aria = look.aria and hashlib.sha256(look.aria).hexdigest()
+        if aria and look.aria:
+            self.arias[aria] = look.aria
         performed = await self._perform(step)
         differences = [*look.differences]
+        # as it is recorded, but for its points: secrets are not told
+        action = performed and _at_points_of(step.performed, performed.action)
         if performed is not None:
-            differences += aim_differences(step, performed, self._tolerance_px)
+            aims = aim_differences(step, performed, self._rule.tolerance_px)
+            differences += [] if aims and self._is_accepted(step, action) else aims
             differences += outcome_differences(
                 step.outcome, performed.outcome, messages=self._messages
             )
@@ -123,14 +140,16 @@ class _Replay:
             index=step.index,
             recorded=Side(
                 screenshot=step.screenshot,
+                aria=step.aria,
                 action=step.performed,
                 target=step.target,
+                to_target=step.to_target,
                 ms=step.step_ms,
             ),
             replayed=Side(
                 screenshot=look.sha256,
-                # as it is recorded, but for its points: secrets are not told
-                action=performed and _at_points_of(step.performed, performed.action),
+                aria=aria,
+                action=action,
                 ms=(time.perf_counter() - begun) * 1000,
             ),
             same=not differences,
@@ -138,6 +157,11 @@ class _Replay:
         )
         self.steps.append(report)
         return report
+
+    def _is_accepted(self, step: StepLine, action: Any) -> bool:
+        return any(
+            not action_differences(one.action, action, self._rule) for one in self._accepted(step)
+        )
 
     async def _perform(self, step: StepLine) -> Performed | None:
         """None: nothing was done, neither then nor now."""

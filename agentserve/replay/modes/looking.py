@@ -28,6 +28,8 @@ class Look:
 
     picture: bytes
     differences: list[Difference]
+    aria: bytes | None = None
+    """The page's aria snapshot, where the recording has one to compare it with."""
 
     @property
     def sha256(self) -> str:
@@ -67,6 +69,7 @@ class Looker:
     async def _once(self, step: StepLine) -> Look:
         picture = await self._computer.screenshot()
         differences: list[Difference] = []
+        aria: bytes | None = None
         if step.screenshot is not None:
             recorded = await asyncio.to_thread(self._recording.screenshot, step.screenshot)
             differences += await asyncio.to_thread(self._compare_screens, step, recorded, picture)
@@ -74,6 +77,7 @@ class Looker:
             snapshot = await asyncio.to_thread(self._recording.aria, step.aria)
             now = await self._computer.aria()
             differences += await asyncio.to_thread(self._compare_aria, step, snapshot, now)
+            aria = now.encode()
         if not self._places.same(step.url, self._computer.url):
             differences.append(
                 Difference(
@@ -84,4 +88,4 @@ class Looker:
                     message="another page is in front",
                 )
             )
-        return Look(picture, differences)
+        return Look(picture, differences, aria)

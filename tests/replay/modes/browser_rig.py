@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from agentserve.browser.scenarios import Scenario, load_scenario, open_scenario
 from agentserve.core.actions import points
 from agentserve.core.pages import PageSettings
 from agentserve.core.runs import RunSummary
+from agentserve.regression.accepting import accept_replayed
+from agentserve.regression.browsing import compare_aria, compare_screens
 from agentserve.replay import EndLine, Meta, Recording, RecordingWriter, StepLine, read_recording
-from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import expectations_of
 from agentserve.replay.modes.browser import replay_browser
 from agentserve.replay.results import ReplayReport
 
@@ -29,18 +32,6 @@ SETTINGS = PageSettings(
     fonts_awaited=True,
 )
 Prepare = Callable[[PlaywrightComputer], Awaitable[None]]
-
-
-def exact_screens(step: StepLine, recorded: bytes, replayed: bytes) -> list[Difference]:
-    if recorded == replayed:
-        return []
-    return [Difference(comparer="screen", field="screen", message="the pictures differ")]
-
-
-def exact_aria(step: StepLine, recorded: str, replayed: str) -> list[Difference]:
-    if recorded == replayed:
-        return []
-    return [Difference(comparer="aria", field="aria", recorded=recorded, replayed=replayed)]
 
 
 async def record_scenario(
@@ -101,17 +92,26 @@ async def replay_on(
     pages: Path | None = None,
     prepare: Prepare | None = None,
     network: Network | None = None,
+    accept: bool = False,
     **options: Any,
 ) -> ReplayReport:
-    """Replay on the scenario's pages. ``pages`` are files that lie over them, ``prepare`` acts on
-    the opened page before the replay."""
+    """Replay on the scenario's pages, by the comparers that agentserve replay uses. ``pages`` are
+    files that lie over them, ``prepare`` acts on the opened page before the replay. ``accept``:
+    what is found is expected from now on."""
     settings = recording.meta.page
     scenario = _scenario(name, pages)
     async with open_scenario(browser, scenario, settings=settings, network=network) as stage:
         if prepare is not None:
             await prepare(stage.computer)
-        options = {"compare_screens": exact_screens, "compare_aria": exact_aria} | options
-        replayed = await replay_browser(stage.computer, recording, **options)
+        rules = expectations_of(recording)
+        own = {
+            "compare_screens": partial(compare_screens, recording, rules),
+            "compare_aria": partial(compare_aria, recording, rules),
+            "accepted": lambda step: rules.at(step.index).accepted_actions,
+        }
+        replayed = await replay_browser(stage.computer, recording, **own | options)
+    if accept:
+        accept_replayed(replayed)
     return replayed.report
 
 

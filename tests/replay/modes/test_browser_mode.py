@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from agentserve.browser.network import Answering, Watching, read_har
 from agentserve.core.actions import Back, Click, Done, Key, Navigate, Scroll, Type
 from agentserve.core.actions.recorded import Fill, Reload, Unsupported
 from agentserve.core.errors import BrowserFailed, InvalidRequest, RecordingError
-from agentserve.replay import Recording, StepLine
+from agentserve.replay import Recording, StepLine, read_recording
+from agentserve.replay.bundle.verify import verify
 from agentserve.replay.modes.places import Places
 
 SIGN_IN = "admin/sign-in"
@@ -69,7 +71,9 @@ async def test_a_moved_button_is_seen_and_still_hit(
         'style="position: relative; top: 40px" class="btn btn-primary',
     )
     pages = changed_page(tmp_path, SIGN_IN, LOGIN, moved)
-    report = await replay_on(browser, recording, SIGN_IN, pages=pages, late_s=0.5)
+    shutil.copytree(recording.path, tmp_path / "own")
+    recording = read_recording(tmp_path / "own")
+    report = await replay_on(browser, recording, SIGN_IN, pages=pages, late_s=0.5, accept=True)
     assert comparers(report) == [["screen"]] * 4 + [["action", "screen"], [], []]
     (point,) = [each for each in report.steps[4].differences if each.comparer == "action"]
     assert (point.field, point.recorded, point.replayed) == (
@@ -77,6 +81,9 @@ async def test_a_moved_button_is_seen_and_still_hit(
     )  # fmt: skip
     assert report.steps[4].replayed.action == Click(x=794, y=383)
     assert report.totals.replayed_steps == 7
+    updated = read_recording(recording.path)
+    assert (await replay_on(browser, updated, SIGN_IN, pages=pages)).same
+    assert verify(recording.path) == []
 
 
 async def test_a_changed_colour_is_a_matter_of_the_screen_alone(
