@@ -11,14 +11,19 @@ from typing import Any
 from xml.etree import ElementTree
 
 import httpx
+import pytest
+import torch
 from e2e.helpers import command
+from safetensors.torch import load_file, save_file
 
 from agentserve.browser.launch import launch_browser
-from agentserve.cli.stack import Stack
+from agentserve.cli.stack import Stack, StackOptions, local_stack
 from agentserve.client import RouterClient
+from agentserve.nano.store import WEIGHTS
 from agentserve.replay import ReplayReport, read_recording, replay_model
 
 RECORDINGS = Path(__file__).parents[2] / "scenarios/miniwob/recordings"
+PROGRAMS = Path(__file__).parents[2] / "programs"
 MOSAIC = RECORDINGS / "login-user-1"
 
 
@@ -58,6 +63,7 @@ async def _looked_at(path: Path, recordings: int) -> None:
         await page.select_option("#kind", "different")
         assert await page.is_visible("#none")
         slider = page.locator("#slider")
+        await slider.scroll_into_view_if_needed()
         box = await slider.bounding_box()
         middle = box["y"] + box["height"] / 2
         await page.mouse.move(box["x"] + box["width"] / 2, middle)
@@ -128,3 +134,23 @@ def _changed(folder: Path, change: Callable[[dict[str, Any]], None]) -> Any:
 
 def _with_pruning(session: dict[str, Any]) -> None:
     session["pruning"] = {"method": "uniform", "ratio": 0.5}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+async def test_another_model_is_named_by_what_it_decides(tmp_path: Path) -> None:
+    """The same architecture with other weights, served by a worker of its own."""
+    folder = tmp_path / "other"
+    shutil.copytree(WEIGHTS, folder)
+    weights = load_file(folder / "model.safetensors")
+    random = torch.Generator().manual_seed(1)
+    for name, weight in weights.items():
+        noise = torch.randn(weight.shape, generator=random) * weight.float().std().nan_to_num()
+        weights[name] = (weight.float() + noise).to(weight.dtype)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    options = StackOptions(workers=1, model=str(folder), programs=(PROGRAMS,), device="cpu")
+    async with local_stack(options, print) as stack, RouterClient(stack.router) as client:
+        report = await replay_model(client, read_recording(MOSAIC))
+    print(report.model_dump_json())
+    assert {d.comparer for step in report.steps for d in step.differences} == {"action"}
+    assert report.totals.different == 5
