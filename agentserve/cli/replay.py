@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 
 from agentserve.cli.console import err, out, run_until_signal
 from agentserve.cli.stage import Stage
+from agentserve.core.config import secret_value
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -171,18 +171,20 @@ async def _replay_all(found: list[Found], asked: _Asked) -> list[Replayed]:
 def _options(recording: object, asked: _Asked) -> ReplayOptions:
     from agentserve.regression.options import ReplayOptions, default_mode
 
-    missing = [name for name in asked.secrets if name not in os.environ]
-    if missing:
-        raise InvalidRequest(
-            f"the secret {missing[0]} is not in the environment", hint=f"export {missing[0]}=…"
-        )
+    secrets: dict[str, str] = {}
+    for name in asked.secrets:
+        if (value := secret_value(name)) is None:
+            raise InvalidRequest(
+                f"the secret {name} is not in the environment", hint=f"export {name}=…"
+            )
+        secrets[name] = value
     return ReplayOptions(
         mode=asked.mode or default_mode(recording),
         tolerance_px=asked.tolerance_px,
         network=asked.network,
         on_miss=asked.on_miss,
         go_by_unsupported=asked.go_by_unsupported,
-        secrets={name: os.environ[name] for name in asked.secrets},
+        secrets=secrets,
     )
 
 
