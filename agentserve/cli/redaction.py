@@ -36,7 +36,7 @@ def redacted(mask: list[str] | None, secret: list[str] | None) -> Redacted:
     from agentserve.replay.redaction.secrets import Secrets
 
     masks = tuple(parse_mask(text) for text in mask or ())
-    values = {name: _value(name) for name in secret or ()}
+    values = {name: secret_given(name) for name in secret or ()}
     Secrets(values)  # said before anything is started
     return Redacted(masks, values)
 
@@ -52,7 +52,8 @@ def parse_mask(text: str) -> PageBox:
         ) from None
 
 
-def _value(name: str) -> str:
+def secret_given(name: str) -> str:
+    """The value of a secret that was named. Raises InvalidRequest."""
     value = secret_value(name)
     if not value:
         raise InvalidRequest(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agentserve.cli.console import err, out, run_until_signal
+from agentserve.cli.redaction import secret_given
 from agentserve.cli.stage import Stage
-from agentserve.core.config import secret_value
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -171,20 +171,13 @@ async def _replay_all(found: list[Found], asked: _Asked) -> list[Replayed]:
 def _options(recording: object, asked: _Asked) -> ReplayOptions:
     from agentserve.regression.options import ReplayOptions, default_mode
 
-    secrets: dict[str, str] = {}
-    for name in asked.secrets:
-        if (value := secret_value(name)) is None:
-            raise InvalidRequest(
-                f"the secret {name} is not in the environment", hint=f"export {name}=…"
-            )
-        secrets[name] = value
     return ReplayOptions(
         mode=asked.mode or default_mode(recording),
         tolerance_px=asked.tolerance_px,
         network=asked.network,
         on_miss=asked.on_miss,
         go_by_unsupported=asked.go_by_unsupported,
-        secrets=secrets,
+        secrets={name: secret_given(name) for name in asked.secrets},
     )
 
 
