@@ -1,0 +1,101 @@
+"""Finding recordings, keeping results of replays, accepting them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agentserve.core.actions import Click
+from agentserve.core.errors import InvalidRequest, RecordingError
+from agentserve.regression.accepting import accept_replayed
+from agentserve.regression.find import find_recordings
+from agentserve.regression.kept import keep, read_kept
+from agentserve.regression.options import ReplayOptions, default_mode
+from agentserve.regression.replaying import rules_for
+from agentserve.replay import Recording, Replayed, read_recording
+from agentserve.replay.bundle.packing import pack
+from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.expectations import expectations_of
+from agentserve.replay.modes.reporting import report_of
+from agentserve.replay.results import Side, StepReport
+
+BUNDLED = Path(__file__).parents[2] / "scenarios/miniwob/recordings"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    shutil.copytree(BUNDLED / "enter-text-0", tmp_path / "gui/own")
+    return read_recording(tmp_path / "gui/own")
+
+
+def test_recordings_are_found_and_named_by_their_place(recording: Recording, tmp_path: Path):
+    folder = tmp_path / "gui"
+    shutil.copytree(recording.path, folder / "form/deep/two")
+    pack(recording.path, folder / "form/one.zip")
+    (folder / "node_modules").mkdir()
+    shutil.copytree(recording.path, folder / "node_modules/hidden")
+    (folder / "again").symlink_to(recording.path)
+    found = find_recordings([folder, recording.path])
+    assert [one.name for one in found] == ["form/deep/two", "form/one", "own"]
+    assert [read_recording(one.path).meta.id for one in found] == [recording.meta.id] * 3
+    (alone,) = find_recordings([recording.path])
+    assert alone.name == "own"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("nowhere", "does not exist"), ("gui/own/screenshots", "holds none")]
+)
+def test_what_is_no_recording_is_told(recording: Recording, tmp_path: Path, path: str, words: str):
+    with pytest.raises(RecordingError, match=words):
+        find_recordings([tmp_path / path])
+
+
+def replayed(recording: Recording) -> Replayed:
+    difference = Difference(comparer="action", field="action.point")
+    steps = [
+        StepReport(
+            index=step.index,
+            recorded=Side(screenshot=step.screenshot),
+            replayed=Side(screenshot=step.screenshot, action=Click(x=step.index, y=9)),
+            same=step.index != 1,
+            differences=[difference] if step.index == 1 else [],
+        )
+        for step in recording.steps
+    ]
+    report = report_of(recording, "browser", steps)
+    return Replayed(report, recording, {"a" * 64: b"png"}, {"b" * 64: b"aria"})
+
+
+def test_results_come_back_as_they_were_kept(recording: Recording, tmp_path: Path):
+    result = replayed(recording)
+    for _ in range(2):  # the second takes the place of the first
+        keep(result, tmp_path / "results")
+    (kept,) = read_kept(tmp_path / "results")
+    assert kept.report == result.report
+    assert (kept.pictures, kept.arias) == (result.pictures, result.arias)
+    assert kept.recording.meta == recording.meta
+
+
+def test_what_is_accepted_is_written_beside_the_recording(recording: Recording, tmp_path: Path):
+    with pytest.raises(InvalidRequest, match="no step 9"):
+        accept_replayed(replayed(recording), [9])
+    assert not recording.entries.has("expect.json")
+    accept_replayed(replayed(recording), [0])
+    assert expectations_of(recording).steps == ()
+    accept_replayed(replayed(recording))
+    (step,) = expectations_of(recording).steps
+    assert (step.index, step.accepted_actions[0].action) == (1, Click(x=1, y=9))
+    archive = tmp_path / "one.zip"
+    pack(recording.path, archive)
+    packed = replayed(read_recording(archive))
+    with pytest.raises(RecordingError, match="zip"):
+        accept_replayed(packed)
+
+
+def test_a_tolerance_goes_over_what_the_recording_expects(recording: Recording):
+    assert default_mode(recording) == "model"
+    assert rules_for(recording, ReplayOptions("model")).actions.tolerance_px == 12
+    rules = rules_for(recording, ReplayOptions("model", tolerance_px=3))
+    assert rules.actions.tolerance_px == 3
