@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser
 from replay.importers.conftest import Made
+from replay.modes.browser_rig import record_scenario, replay_on
 from replay.playwright_made import PAGES
 
 from agentserve.browser.computer import open_computer
 from agentserve.browser.launch import launch_browser
 from agentserve.browser.pages import serve_pages
+from agentserve.core.actions import Click, Done, Type
 from agentserve.replay import ReplayReport, read_recording
+from agentserve.replay.exporters import osworld
 from agentserve.replay.importers.detect import take
 from agentserve.replay.importers.taken import write_taken
 from agentserve.replay.modes.browser import replay_browser
+
+SIGN_IN = "admin/sign-in"
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +111,31 @@ async def test_a_trace(browser: Browser, made: Made, tmp_path: Path) -> None:
     report = await replayed(browser, made.trace, tmp_path)
     assert report.error is None and len(report.steps) == 31
     assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
+
+
+async def test_a_history_of_browser_use(browser: Browser, tmp_path: Path) -> None:
+    """Its pictures have a scroll bar, and fewer colours than it saw: they are not compared."""
+    source = Path(__file__).with_name("fixtures") / "browser_use/history.json"
+    recording = read_recording(write_taken(tmp_path, "taken", take(source)))
+    report = await replay_on(browser, recording, SIGN_IN, compare_screens=lambda *_: [])
+    assert report.error is None and report.totals.replayed_steps == len(recording.steps) == 9
+    assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
+
+
+async def test_a_trajectory_of_osworld(browser: Browser, tmp_path: Path) -> None:
+    """It has no elements, and its pictures are those that it was made with: screens are compared.
+    Exported again it is the same, byte for byte."""
+    actions = (Click(x=794, y=173), Type(text="ada@example.com"), Click(x=794, y=239), Done())
+    made = await record_scenario(browser, tmp_path, SIGN_IN, actions)
+    given = osworld.give(made)
+    folder = tmp_path / "trajectory"
+    folder.mkdir()
+    for name, data in given.files.items():
+        (folder / name).write_bytes(data)
+    recording = read_recording(write_taken(tmp_path, "taken", take(folder)))
+    recording = replace(recording, meta=recording.meta.model_copy(update={"page": made.meta.page}))
+    report = await replay_on(browser, recording, SIGN_IN)
+    assert report.error is None
+    assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
+    assert sum(step.recorded.screenshot is not None for step in report.steps) >= len(actions)
+    assert osworld.give(recording).files == given.files
