@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser
 from replay.importers.conftest import Made
-from replay.modes.browser_rig import record_scenario, replay_on
+from replay.modes.browser_rig import SETTINGS, record_scenario, replay_on
 from replay.playwright_made import PAGES
 
 from agentserve.browser.computer import open_computer
 from agentserve.browser.launch import launch_browser
 from agentserve.browser.pages import serve_pages
+from agentserve.browser.scenarios import load_scenario, open_scenario
 from agentserve.core.actions import Click, Done, Type
-from agentserve.replay import ReplayReport, read_recording
-from agentserve.replay.exporters import osworld
+from agentserve.core.screens import Size
+from agentserve.replay import Recording, ReplayReport, read_recording
+from agentserve.replay.exporters import chrome, osworld
 from agentserve.replay.importers.detect import take
 from agentserve.replay.importers.taken import write_taken
 from agentserve.replay.modes.browser import replay_browser
@@ -49,6 +51,12 @@ async def replayed(browser: Browser, source: Path, folder: Path, **options: Any)
                 **options,
             )
     return result.report
+
+
+def with_settings(path: Path) -> Recording:
+    """An import on pages that are made to show the same each time: its source does not say how."""
+    recording = read_recording(path)
+    return replace(recording, meta=recording.meta.model_copy(update={"page": SETTINGS}))
 
 
 def flow(expected: str) -> dict[str, Any]:
@@ -132,10 +140,34 @@ async def test_a_trajectory_of_osworld(browser: Browser, tmp_path: Path) -> None
     folder.mkdir()
     for name, data in given.files.items():
         (folder / name).write_bytes(data)
-    recording = read_recording(write_taken(tmp_path, "taken", take(folder)))
-    recording = replace(recording, meta=recording.meta.model_copy(update={"page": made.meta.page}))
+    recording = with_settings(write_taken(tmp_path, "taken", take(folder)))
     report = await replay_on(browser, recording, SIGN_IN)
     assert report.error is None
     assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
     assert sum(step.recorded.screenshot is not None for step in report.steps) >= len(actions)
     assert osworld.give(recording).files == given.files
+
+
+async def test_a_trace_of_miniwob(browser: Browser, tmp_path: Path) -> None:
+    """Made by the installed Playwright on a task of its own chance, done again on the same one, and
+    given to Chrome's Recorder and back."""
+    name = "miniwob/enter-text"
+    async with open_scenario(browser, load_scenario(name, 3), settings=SETTINGS) as stage:
+        page = stage.computer.page
+        await page.context.tracing.start(screenshots=True, snapshots=True)
+        await page.goto(page.url)
+        await page.locator("#sync-task-cover").click()
+        await page.locator("#tt").fill("Myrtie")
+        await page.get_by_role("button", name="Submit").click()
+        await page.context.tracing.stop(path=tmp_path / "trace.zip")
+    recording = with_settings(write_taken(tmp_path, "taken", take(tmp_path / "trace.zip")))
+    assert recording.meta.viewport == Size(width=160, height=210)
+    report = await replay_on(browser, recording, name, compare_screens=lambda *_: [])
+    assert report.error is None
+    assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
+    (data,) = chrome.give(recording).files.values()
+    (tmp_path / "flow.json").write_bytes(data)
+    again = with_settings(write_taken(tmp_path, "again", take(tmp_path / "flow.json")))
+    report = await replay_on(browser, again, name, compare_screens=lambda *_: [])
+    assert report.error is None
+    assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
