@@ -51,10 +51,10 @@ def shell(stack: Stack, tmp_path: Path):
 
 def test_a_run_and_its_replay(shell) -> None:
     (run,) = [example for example in SHELL if "agentserve run" in example]
-    (replay,) = [example for example in SHELL if "agentserve replay" in example]
+    (replay,) = [example for example in SHELL if "replay recordings/RECORDING" in example]
     shell(run, allowed=(0, 3))  # 3: the random model does not achieve the task
     (recording,) = (shell.folder / "recordings").iterdir()
-    assert "the same, 0 different" in shell(replay.replace("RECORDING", recording.name))
+    assert "steps the same, 0 different" in shell(replay.replace("RECORDING", recording.name))
 
 
 def test_curl_alone_holds_a_whole_session(shell) -> None:
