@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentserve.core.errors import RecordingError
-from agentserve.replay.bundle.format import META, STEPS
+from agentserve.replay.bundle.format import META
 
 MAX_DEPTH = 6
 """Folders below the one that was named."""
@@ -46,7 +46,7 @@ def find_recordings(paths: Sequence[Path]) -> list[Found]:
 def is_recording(path: Path) -> bool:
     """Whether it looks like one, by its names alone."""
     if path.is_dir():
-        return (path / META).is_file() and (path / STEPS).is_file()
+        return (path / META).is_file()
     return path.suffix == ".zip" and path.is_file()
 
 

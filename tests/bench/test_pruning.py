@@ -93,9 +93,10 @@ def test_a_recorded_program_is_asked_again(worker: BenchWorker, tape: Tape) -> N
         SimpleNamespace(instruction=None, outcome_sent=None),
         SimpleNamespace(instruction="Go on.", outcome_sent=Outcome(status="failed", message="no")),
     ]
+    turns = [SimpleNamespace(step=step) for step in steps]
     program = load_registry([bundled_programs()]).get("navigator")
     short = dataclasses.replace(tape, screens=tape.screens[:2])
-    sessions = [Session(short, Recorded(program, "Click the button.", steps))]
+    sessions = [Session(short, Recorded(program, "Click the button.", turns))]
     settings = settings_of("uniform", [0.5], worker.family)
     report = measure(worker, sessions, settings, MOSAIC, 1, ORIGIN, lambda: None)
     off = report.settings[0]

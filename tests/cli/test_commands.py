@@ -67,13 +67,15 @@ def test_a_mistake_is_told_in_a_line(
     assert list(tmp_path.iterdir()) == [], "a refused command leaves nothing"
 
 
-def test_what_is_no_recording_names_those_beside_it(tmp_path: Path) -> None:
+def test_what_is_no_recording_is_told_by_name(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
+    done = run("replay", str(tmp_path))
+    assert done.returncode == ERROR
+    assert "is no recording and holds none" in done.stderr
     (tmp_path / "one/meta.json").write_text("{}")
     done = run("replay", str(tmp_path))
     assert done.returncode == ERROR
-    assert "is not a recording" in done.stderr
-    assert str(tmp_path / "one") in done.stderr
+    assert "one: meta.json: " in done.stderr
     assert "does not exist" in run("replay", str(tmp_path / "two")).stderr
 
 
