@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from playwright.async_api import Browser
+from playwright.async_api import Error as PlaywrightError
 
-from agentserve.agents.run import open_target
+from agentserve.agents.run import OpenedPage, open_target
+from agentserve.browser.ask import ask
 from agentserve.browser.network import Answering, Network, Watching, read_har
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import AgentServeError, RecordingError
-from agentserve.core.runs import RecordedComputer
 from agentserve.regression.options import ReplayOptions
 from agentserve.regression.targets import live_target
 from agentserve.replay import Recording, Replayed
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.compare.aria import aria_differences
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import Expectations
+from agentserve.replay.compare.expectations import Expectations, OutcomeRule
+from agentserve.replay.compare.outcome import outcome_differences
 from agentserve.replay.compare.screens import screen_differences
 from agentserve.replay.modes.browser import replay_browser
 from agentserve.replay.modes.reporting import failure_of, report_of
@@ -37,9 +40,9 @@ async def replay_in_browser(
 ) -> Replayed:
     """Raises RecordingError for a damaged recording, and for one that does not say its page."""
     try:
-        async with open_recorded(browser, recording, network_of(recording, options)) as computer:
-            return await replay_browser(
-                computer,
+        async with open_recorded(browser, recording, network_of(recording, options)) as opened:
+            replayed = await replay_browser(
+                opened.computer,
                 recording,
                 compare_screens=partial(compare_screens, recording, rules),
                 compare_aria=partial(compare_aria, recording, rules),
@@ -49,6 +52,7 @@ async def replay_in_browser(
                 go_by_unsupported=options.go_by_unsupported,
                 on_step=on_step,
             )
+            return await _ended(replayed, opened, rules.outcome)
     except RecordingError:
         raise
     except AgentServeError as error:  # the page cannot be opened any more: that is a result
@@ -59,14 +63,37 @@ async def replay_in_browser(
 @asynccontextmanager
 async def open_recorded(
     browser: Browser, recording: Recording, network: Network | None
-) -> AsyncIterator[RecordedComputer]:
+) -> AsyncIterator[OpenedPage]:
     """The page that a recording began on, made to show as it did then."""
     meta = recording.meta
     options: dict[str, Any] = {"settings": meta.page, "masks": meta.masks, "network": network}
     seed = meta.scenario.seed if meta.scenario else None
     settle = RunConfig().settle_timeout_s
     async with open_target(browser, live_target(meta), settle, seed, **options) as opened:
-        yield opened.computer
+        yield opened
+
+
+async def _ended(replayed: Replayed, opened: OpenedPage, rule: OutcomeRule) -> Replayed:
+    """With what is wrong where the last step has led. Raises BrowserFailed when the page does not
+    answer."""
+    report, was = replayed.report, replayed.recording.end
+    if report.error is not None:
+        return replayed
+    now = None
+    if opened.check is not None and was is not None and was.success is not None:
+        state = await opened.check()
+        now = was.model_copy(update={"success": state.success})
+    value, failure = None, ""
+    if rule.expression is not None:
+        try:
+            value = await ask(opened.computer.page, f"() => ({rule.expression}\n)")
+        except PlaywrightError as error:
+            failure = f"the page answered: {error.message.splitlines()[0]}"
+    differences = outcome_differences(was if now else None, now, rule, value=value, failure=failure)
+    if not differences:
+        return replayed
+    changes = {"differences": [*report.differences, *differences], "same": False}
+    return replace(replayed, report=report.model_copy(update=changes))
 
 
 def network_of(recording: Recording, options: ReplayOptions) -> Network | None:

@@ -126,7 +126,7 @@ class OutcomeRule(Wire):
     success: bool = True
     """The task's own check, where it has one, must say what it said in the recording."""
     expression: Annotated[str, StringConstraints(max_length=100_000)] | None = None
-    """JavaScript, evaluated in the page in front."""
+    """JavaScript, evaluated in the page in front when the mode browser has done the last step."""
     equals: JsonValue = True
     """What it must give."""
 
