@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from playwright.async_api import Browser
@@ -212,5 +212,11 @@ async def _program_sha256(client: RouterClient, agent: Agent) -> str | None:
 
 
 async def _worker_report(client: RouterClient) -> WorkerReport | None:
-    ready = [w for w in (await client.workers()).workers if w.state is WorkerState.READY]
-    return ready[0].report if ready else None
+    """Of the first that is ready, as others may read it: without folders of its machine."""
+    workers = (await client.workers()).workers
+    reports = [worker.report for worker in workers if worker.state is WorkerState.READY]
+    if not reports or reports[0] is None:
+        return None
+    path = PurePath(reports[0].model)
+    told = path.name if path.is_absolute() else reports[0].model
+    return reports[0].model_copy(update={"model": told, "hooks": []})
