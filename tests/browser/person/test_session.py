@@ -58,7 +58,7 @@ async def calm(session: PersonSession, act: Awaitable[Any]) -> Any:
     before = session._pending
     done = await act
     async with asyncio.timeout(20):
-        while session._pending is before:
+        while session._pending is before:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
         await session.ready.wait()
     return done
