@@ -14,8 +14,8 @@ setup: ## create .venv, install Chromium, Redis and the scenarios' npm packages
 demo: setup ## run the demo on this machine; make demo ARGS="--help" for its options
 	@$(BIN)/agentserve demo $(ARGS)
 
-test: setup ## run all tests; make test ARGS="tests/router -x" for some
-	@$(BIN)/pytest $(ARGS)
+test: setup ## run all tests in two processes; make test ARGS="tests/router -x -n 0" for some in one
+	@$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: setup ## check style and the import layers
 	@failed=0; \

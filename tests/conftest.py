@@ -14,6 +14,17 @@ from agentserve.cli.stack import Stack, StackOptions, local_stack, until_ready
 from agentserve.client import RouterClient
 
 ROOT = Path(__file__).resolve().parents[1]
+WITH_MODELS = ("bench", "e2e", "engine", "kernels", "lang", "nano", "programs")
+"""Folders whose tests compute: they share the stack, and memory is enough for one of it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With ``-n 2 --dist loadgroup``, what `make test` says, one process has the folders with
+    models and the other one the rest, a folder at a time."""
+    for item in items:
+        path = item.path.relative_to(ROOT / "tests")
+        group = "models" if path.parts[0] in WITH_MODELS else path.parts[0]
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_unconfigure() -> None:

@@ -136,6 +136,5 @@ class Actor:
 
     async def _history(self) -> tuple[int, list[str]]:
         """The place in the tab's history, and the addresses in it."""
-        session = await self._worlds.session(self.page)
-        history = await session.send("Page.getNavigationHistory")
+        history = await self._worlds.ask(self.page, "Page.getNavigationHistory")
         return history["currentIndex"], [entry["url"] for entry in history["entries"]]

@@ -14,7 +14,7 @@ from playwright.async_api import Page
 from agentserve.browser.computer import PlaywrightComputer
 from agentserve.browser.person.acts import Act, Hidden, act_of, merged
 from agentserve.browser.person.ears import Ears
-from agentserve.browser.person.journeys import History, journey
+from agentserve.browser.person.journeys import History, Move, Travels
 from agentserve.browser.person.messages import Begin, Message
 from agentserve.core.actions import Done, Navigate
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Unsupported
@@ -54,6 +54,14 @@ class PersonStep:
 OnStep = Callable[[PersonStep], Awaitable[None]]
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What was known when a tab began to show something else."""
+
+    view: View | None
+    consequence: bool
+
+
 class PersonSession:
     """Watches a person on a computer whose start page is loaded.
 
@@ -71,7 +79,7 @@ class PersonSession:
         """No tab is left."""
         self._ears = Ears(computer.worlds, self._hear)
         self._pages: list[Page] = []
-        self._histories: dict[Page, History] = {}
+        self._travels: dict[Page, Travels[_Known]] = {}
         self._view: View | None = None
         self._begun: tuple[float, View | None] | None = None
         self._complete = asyncio.Event()
@@ -94,7 +102,7 @@ class PersonSession:
         context.on("page", lambda page: self._spawn(self._opened(page)))
         try:
             for page in context.pages:
-                await self._listen(page)
+                self._spawn(self._follow(page, await self._listen(page)))
         except PlaywrightError as error:
             raise BrowserFailed(f"the page cannot be listened to: {error.message[:300]}") from error
 
@@ -121,6 +129,10 @@ class PersonSession:
                 async with asyncio.timeout(FLUSH_S):
                     await self._complete.wait()
             self._begun = None
+        for page, travels in list(self._travels.items()):
+            with suppress(PlaywrightError):
+                while travels.untold:
+                    await self._tell_next(page, travels)
         self._put_pending()
         with suppress(BrowserFailed):
             await self._look()
@@ -150,16 +162,23 @@ class PersonSession:
 
     def _add(self, act: Act) -> None:
         view = self._begun[1] if self._begun else self._view
-        self._begun, self._view = None, None
+        self._begun = None
         self._complete.set()
+        self._pend(act, view, self._url())
+        self._look_again()
+
+    def _pend(self, act: Act, view: View | None, url: str) -> None:
+        """``url`` is where it was done when nothing was seen."""
         before = self._pending
         both = merged(before[2], act) if before else None
         if before is not None and both is not None:
             self._pending = (before[0], before[1], both)
         else:
             self._put_pending()
-            url = view.url if view else self._url()
-            self._pending = (view, url, act)
+            self._pending = (view, view.url if view else url, act)
+
+    def _look_again(self) -> None:
+        self._view = None
         self._disturbed()
         self._wake.set()
 
@@ -181,27 +200,33 @@ class PersonSession:
 
     async def _opened(self, page: Page) -> None:
         by_page = self._is_consequence() or await page.opener() is not None
-        await self._listen(page)
+        travels = await self._listen(page)
         if not by_page:
-            url = page.url if page.url.startswith(("http://", "https://")) else "about:blank"
-            self._add(Act(OpenTab(url=url[:2000])))
+            url = travels.history.shown.url
+            here = url if url.startswith(("http://", "https://")) else "about:blank"
+            self._add(Act(OpenTab(url=here[:2000])))
+        await self._follow(page, travels)
 
-    async def _listen(self, page: Page) -> None:
+    async def _listen(self, page: Page) -> Travels[_Known]:
         self._pages.append(page)
         page.on("close", self._closed)
-        session = await self._computer.worlds.session(page)
-        self._histories[page] = await History.of(session)
-        session.on(
-            "Page.frameNavigated",
-            lambda event: None if "parentId" in event["frame"] else self._moved(page, True),
-        )
-        session.on("Page.navigatedWithinDocument", lambda _: self._moved(page, False))
+        worlds = self._computer.worlds
+        travels = Travels[_Known](worlds, page, await History.of(worlds, page))
+        self._travels[page] = travels
+        session = await worlds.session(page)
+        session.on("Page.frameNavigated", lambda event: self._loaded(travels, event["frame"]))
+        session.on("Page.navigatedWithinDocument", lambda event: self._within(travels, event))
+        tree = await worlds.ask(page, "Page.getFrameTree")
+        travels.frame = tree["frameTree"]["frame"]["id"]
         await self._ears.listen(page)
+        # from here on nothing is missed; what was until now is what the tab was opened with
+        travels.history = await History.of(worlds, page)
+        return travels
 
     def _closed(self, page: Page) -> None:
         front, consequence = self._front() is page, self._is_consequence()
         self._pages.remove(page)
-        self._histories.pop(page, None)
+        self._travels.pop(page, None)
         if not self._pages:
             self.over.set()
         elif not consequence and front:
@@ -211,24 +236,44 @@ class PersonSession:
         else:
             self._disturbed()
 
-    def _moved(self, page: Page, new_document: bool) -> None:
-        self._spawn(self._told_by_history(page, new_document, self._is_consequence()))
+    def _loaded(self, travels: Travels[_Known], frame: dict[str, str]) -> None:
+        if "parentId" not in frame:
+            travels.frame = frame["id"]
+            url = frame.get("unreachableUrl") or frame["url"] + frame.get("urlFragment", "")
+            self._moved(travels, url, new_document=True)
 
-    async def _told_by_history(self, page: Page, new_document: bool, consequence: bool) -> None:
-        before = self._histories.get(page)
-        after = await History.of(await self._computer.worlds.session(page))
-        if before is None or page not in self._histories:
+    def _within(self, travels: Travels[_Known], event: dict[str, str]) -> None:
+        if event["frameId"] == travels.frame:
+            self._moved(travels, event["url"], new_document=False)
+
+    def _moved(self, travels: Travels[_Known], url: str, *, new_document: bool) -> None:
+        travels.moved(Move(url, new_document, _Known(self._view, self._is_consequence())))
+        if new_document:
+            self._look_again()
+
+    async def _follow(self, page: Page, travels: Travels[_Known]) -> None:
+        while not page.is_closed():
+            with suppress(PlaywrightError):
+                await self._tell_next(page, travels)
+
+    async def _tell_next(self, page: Page, travels: Travels[_Known]) -> None:
+        travel = await travels.next()
+        if page not in self._travels:
             return
-        self._histories[page] = after
-        action = journey(before, after)
-        certain = isinstance(action, Navigate)  # no page can do this
-        if action is None or (consequence and not certain):
-            return
-        if not new_document and after.id == before.id:
-            return
-        if self._view is not None and self._view.url == after.url != before.url:
-            self._view = None  # it was looked at before this was told
-        self._add(Act(action))
+        view = travel.seen.view
+        if view is not None and view.url == travel.after.url != travel.before.url:
+            view = None  # it was looked at before the page told
+        for action in travel.journeys:
+            certain = isinstance(action, Navigate)  # no page can do this
+            if travel.seen.consequence and not certain:
+                continue
+            if page is not self._front():
+                self._add(Act(Unsupported(what="a tab that was not in front went elsewhere")))
+            elif travel.new_document:  # it has been looked at since, or will be
+                self._pend(Act(action), view, travel.before.url)
+            else:
+                self._add(Act(action))
+            view = None
 
     def _is_consequence(self) -> bool:
         return asyncio.get_running_loop().time() - self._acted_at < CONSEQUENCE_S

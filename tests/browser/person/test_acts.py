@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from agentserve.browser.person.acts import Act, Hidden, act_of, merged
-from agentserve.browser.person.journeys import History, journey
+from agentserve.browser.person.journeys import Entry, History, journeys
 from agentserve.browser.person.messages import MESSAGE
 from agentserve.core.actions import Back, Click, DoubleClick, Key, Navigate, Scroll, Type
 from agentserve.core.actions.recorded import Fill, Forward, Reload, Unsupported
@@ -106,20 +106,33 @@ def test_what_belongs_together_is_one_act(before: Act, after: Act, both: Any) ->
 
 
 def history(ids: tuple[int, ...], index: int, transition: str = "link") -> History:
-    return History(ids, index, f"http://a/{ids[index]}", transition)
+    """Of which the shown entry came about by the transition, the others by links."""
+    entries = [Entry(id, f"http://a/{id}", "link") for id in ids]
+    entries[index] = Entry(ids[index], f"http://a/{ids[index]}", transition)
+    return History(tuple(entries), index)
+
+
+TWO_TYPED = History(
+    (Entry(1, "http://a/1", "link"), *(Entry(n, f"http://a/{n}", "typed") for n in (2, 3))), 2
+)
+GOES_3, GOES_4 = Navigate(url="http://a/3"), Navigate(url="http://a/4")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "action"),
+    ("before", "after", "acts"),
     [
-        (history((1, 2), 1), history((1, 2), 0), Back()),
-        (history((1, 2), 0), history((1, 2), 1), Forward()),
-        (history((1, 2), 1), history((1, 2, 3), 2), None),
-        (history((1, 2), 1), history((1, 2, 3), 2, "typed"), Navigate(url="http://a/3")),
-        (history((1, 2, 3), 0), history((1, 4), 1, "typed"), Navigate(url="http://a/4")),
-        (history((1, 2), 1), history((1, 2), 1, "reload"), Reload()),
-        (history((1, 2), 1), history((1, 2), 1), None),
+        (history((1, 2), 1), history((1, 2), 0), [Back()]),
+        (history((1, 2), 0), history((1, 2), 1), [Forward()]),
+        (history((1, 2, 3), 2), history((1, 2, 3), 0), [Back(), Back()]),
+        (history((1, 2, 3), 0), history((1, 2, 3), 2), [Forward(), Forward()]),
+        (history((1, 2), 1), history((1, 2, 3), 2), []),
+        (history((1, 2), 1), history((1, 2, 3), 2, "typed"), [GOES_3]),
+        (history((1, 2, 3), 0), history((1, 4), 1, "typed"), [GOES_4]),
+        (history((1, 2, 3), 2), history((2, 3, 4), 2, "typed"), [GOES_4]),  # a long history
+        (history((1,), 0), TWO_TYPED, [Navigate(url="http://a/2"), GOES_3]),
+        (history((1, 2), 1), history((1, 2), 1, "reload"), [Reload()]),
+        (history((1, 2), 1), history((1, 2), 1), []),
     ],
 )
-def test_the_history_tells_what_a_person_did(before: Any, after: Any, action: Any) -> None:
-    assert journey(before, after) == action
+def test_the_history_tells_what_a_person_did(before: Any, after: Any, acts: Any) -> None:
+    assert journeys(before, after) == acts

@@ -205,11 +205,9 @@ async def test_a_page_cannot_make_up_acts_nor_see_who_listens(open_page: Any) ->
         assert step.act.target is not None and step.act.target.text == "Drop"
 
 
-@pytest.mark.soak
 async def test_going_about_in_the_browser(
     open_page: Any, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not each time yet: beside other work up to half of the runs miss a navigation."""
     monkeypatch.setattr(module, "CONSEQUENCE_S", 0.0)
     async with watched(open_page, "target.html") as (computer, session, steps):
         page = computer.page
