@@ -18,6 +18,7 @@ WITH_MODELS = ("bench", "e2e", "engine", "kernels", "lang", "nano", "programs")
 """Folders whose tests compute: they share the stack, and memory is enough for one of it."""
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With ``-n 2 --dist loadgroup``, what `make test` says, one process has the folders with
     models and the other one the rest, a folder at a time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -12,6 +12,7 @@ from typing import Any
 from playwright.async_api import Browser
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
+from agentserve.browser.network import NetworkRecording
 from agentserve.browser.policy import origin_of
 from agentserve.browser.runner import run_task
 from agentserve.browser.scenarios import Scenario, open_scenario
@@ -20,6 +21,7 @@ from agentserve.client import RouterClient
 from agentserve.core.config import RunConfig
 from agentserve.core.elements import PageBox
 from agentserve.core.errors import UnknownProgram
+from agentserve.core.pages import PageSettings
 from agentserve.core.runs import RunObserver, RunSummary
 from agentserve.core.screens import Size
 from agentserve.core.sessions import ScreenPolicy, SessionCreate
@@ -153,16 +155,24 @@ async def run_agent(
     seed: int | None = None,
     observers: Sequence[RunObserver] = (),
     redacted: Redacted | None = None,
+    page: PageSettings | None = None,
+    aria: bool = False,
+    ended: Callable[[OpenedPage], Awaitable[None]] | None = None,
 ) -> Finished:
-    """Run one task and record it under ``recordings``.
+    """Run one task and record it under ``recordings``: with aria snapshots when ``aria``, with what
+    the pages fetch when ``page`` says so. ``ended`` is called while the page is still open.
 
     Raises what opening the page and creating the session raise; what happens later is part of the
-    summary.
+    summary. Raises RecordingError when the recording cannot be written.
     """
+    page = page or PageSettings()
+    network = NetworkRecording() if page.network == "recorded" else None
     program_sha = await _program_sha256(client, agent)
     redacted = redacted or Redacted()
     settle = config.settle_timeout_s
-    async with open_target(browser, target, settle, seed, masks=redacted.masks) as opened:
+    async with open_target(
+        browser, target, settle, seed, masks=redacted.masks, settings=page, network=network
+    ) as opened:
         session = await client.create_session(
             SessionCreate(
                 program=agent.name,
@@ -183,15 +193,24 @@ async def run_agent(
             worker=await _worker_report(client),
             masks=redacted.masks,
             secrets=redacted.secrets,
+            allow=[origin_of(url) for url in getattr(target, "allow", ())],
+            page=page,
+            aria=opened.computer.aria if aria else None,
         )
-        summary = await run_task(
-            client,
-            opened.computer,
-            session,
-            config,
-            check=opened.check,
-            observers=[recorder, *observers],
-        )
+        try:
+            summary = await run_task(
+                client,
+                opened.computer,
+                session,
+                config,
+                check=opened.check,
+                observers=[recorder, *observers],
+            )
+        finally:
+            if network is not None:
+                await recorder.set_network(await network.finish())
+        if ended is not None:
+            await ended(opened)
     return Finished(recorder.redaction.secrets.hidden_in(summary), recorder.folder)
 
 

@@ -7,17 +7,15 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentserve.cli.console import command_name, err, out, plain, run_until_signal
+from agentserve.cli.pages import Animations, FixedTime, Har, RandomSeed, page_settings
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.run import parse_size
-from agentserve.core.errors import InvalidRequest
-from agentserve.core.pages import PageSettings
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -44,18 +42,10 @@ def record(
             "its own.",
         ),
     ] = None,
-    har: Annotated[
-        bool, typer.Option("--har", help="Record what the pages fetch, to replay without a site.")
-    ] = False,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of the pages' Math.random.")
-    ] = None,
-    fixed_time: Annotated[
-        str | None, typer.Option(metavar="ISO", help="Time that the pages' clock stands still at.")
-    ] = None,
-    animations: Annotated[
-        bool, typer.Option("--animations", help="Let animations and transitions run.")
-    ] = False,
+    har: Har = False,
+    random_seed: RandomSeed = None,
+    fixed_time: FixedTime = None,
+    animations: Animations = False,
     mask: Mask = None,
     secret: Secret = None,
     headless: Annotated[
@@ -77,29 +67,11 @@ def record(
         viewport=parse_size(viewport),
         task=task,
         allow=tuple(allow or ()),
-        settings=PageSettings(
-            fixed_time=_time(fixed_time),
-            random_seed=seed,
-            animations=animations,
-            fonts_awaited=True,
-            network="recorded" if har else "live",
-        ),
+        settings=page_settings(fixed_time, random_seed, animations, har),
         masks=kept_out.masks,
         secrets=kept_out.secrets,
     )
     _tell(run_until_signal(_record(options, cdp, headless)), as_json)
-
-
-def _time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"--fixed-time is a time as 2026-01-31T12:00:00Z, not {text[:100]!r}"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 async def _record(options: PersonOptions, cdp: str | None, headless: bool) -> PersonRecorded:

@@ -15,6 +15,7 @@ from agentserve import __version__
 from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.network import NetworkRecording
 from agentserve.browser.person import PersonSession, PersonStep
+from agentserve.browser.policy import origin_of
 from agentserve.core.elements import PageBox
 from agentserve.core.errors import RecordingError
 from agentserve.core.pages import PageSettings
@@ -138,6 +139,7 @@ class _Book:
             source="person",
             task=options.task,
             url=url,
+            allow=[origin_of(url) for url in options.allow],
             viewport=options.viewport,
             page=options.settings,
         )

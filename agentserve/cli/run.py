@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, err, out, run_until_signal
+from agentserve.cli.pages import Animations, FixedTime, Har, RandomSeed, page_settings
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.screens import (
     DEFAULT,
@@ -29,6 +30,7 @@ from agentserve.core.screens import MAX_SIDE, Size
 if TYPE_CHECKING:
     from agentserve.agents.run import Agent, Finished, PageTarget, Redacted
     from agentserve.browser.scenarios import Scenario
+    from agentserve.core.pages import PageSettings
     from agentserve.core.runs import RunSummary
 
 _DEFAULT = RunConfig()
@@ -78,6 +80,13 @@ def run(
     recordings: Annotated[
         Path, typer.Option(help="Folder that the recording is written to.")
     ] = Path("recordings"),
+    har: Har = False,
+    aria: Annotated[
+        bool, typer.Option("--aria", help="Record each page's aria snapshot, to compare it too.")
+    ] = False,
+    random_seed: RandomSeed = None,
+    fixed_time: FixedTime = None,
+    animations: Animations = True,
     mask: Mask = None,
     secret: Secret = None,
     patches: Annotated[
@@ -108,6 +117,8 @@ def run(
             local,
             patches,
             redacted(mask, secret),
+            page_settings(fixed_time, random_seed, animations, har),
+            aria,
         )
     )
     _tell(finished, router, as_json)
@@ -173,6 +184,8 @@ async def _run(
     local: bool,
     patches: bool,
     redacted: Redacted,
+    page: PageSettings,
+    aria: bool,
 ) -> Finished:
     from agentserve.agents.run import run_agent
     from agentserve.browser.launch import launch_browser
@@ -204,6 +217,8 @@ async def _run(
                 seed=seed,
                 observers=[Narrator(err.print, Secrets(redacted.secrets))],
                 redacted=redacted,
+                page=page,
+                aria=aria,
             )
 
 

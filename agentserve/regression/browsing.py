@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,8 @@ async def replay_in_browser(
 ) -> Replayed:
     """Raises RecordingError for a damaged recording, and for one that does not say its page."""
     try:
-        async with open_recorded(browser, recording, network_of(recording, options)) as opened:
+        network = network_of(recording, options)
+        async with open_recorded(browser, recording, network, options.secrets) as opened:
             replayed = await replay_browser(
                 opened.computer,
                 recording,
@@ -62,14 +63,15 @@ async def replay_in_browser(
 
 @asynccontextmanager
 async def open_recorded(
-    browser: Browser, recording: Recording, network: Network | None
+    browser: Browser, recording: Recording, network: Network | None, secrets: Mapping[str, str]
 ) -> AsyncIterator[OpenedPage]:
     """The page that a recording began on, made to show as it did then."""
     meta = recording.meta
     options: dict[str, Any] = {"settings": meta.page, "masks": meta.masks, "network": network}
     seed = meta.scenario.seed if meta.scenario else None
     settle = RunConfig().settle_timeout_s
-    async with open_target(browser, live_target(meta), settle, seed, **options) as opened:
+    target = live_target(meta, secrets)
+    async with open_target(browser, target, settle, seed, **options) as opened:
         yield opened
 
 
@@ -83,17 +85,23 @@ async def _ended(replayed: Replayed, opened: OpenedPage, rule: OutcomeRule) -> R
     if opened.check is not None and was is not None and was.success is not None:
         state = await opened.check()
         now = was.model_copy(update={"success": state.success})
-    value, failure = None, ""
-    if rule.expression is not None:
-        try:
-            value = await ask(opened.computer.page, f"() => ({rule.expression}\n)")
-        except PlaywrightError as error:
-            failure = f"the page answered: {error.message.splitlines()[0]}"
+    value, failure = await value_of(opened, rule)
     differences = outcome_differences(was if now else None, now, rule, value=value, failure=failure)
     if not differences:
         return replayed
     changes = {"differences": [*report.differences, *differences], "same": False}
     return replace(replayed, report=report.model_copy(update=changes))
+
+
+async def value_of(opened: OpenedPage, rule: OutcomeRule) -> tuple[Any, str]:
+    """What the rule's script gives in the page that the last step has led to, and why it gives
+    nothing. Raises BrowserFailed when the page does not answer."""
+    if rule.expression is None:
+        return None, ""
+    try:
+        return await ask(opened.computer.page, f"() => ({rule.expression}\n)"), ""
+    except PlaywrightError as error:
+        return None, f"the page answered: {error.message.splitlines()[0]}"
 
 
 def network_of(recording: Recording, options: ReplayOptions) -> Network | None:

@@ -4,22 +4,24 @@ are compared."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser
 
-from agentserve.agents.run import Agent, run_agent
+from agentserve.agents.run import Agent, OpenedPage, Redacted, run_agent
 from agentserve.client import RouterClient
 from agentserve.core.actions.recorded import describe
 from agentserve.core.config import RunConfig
-from agentserve.core.errors import AgentServeError, RecordingError
+from agentserve.core.errors import AgentServeError, BrowserFailed, RecordingError
 from agentserve.core.sessions import ScreenPolicy
+from agentserve.regression.browsing import value_of
 from agentserve.regression.targets import live_target
 from agentserve.replay import Recording, Replayed, read_recording
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import Expectations
+from agentserve.replay.compare.expectations import Expectations, OutcomeRule
 from agentserve.replay.compare.outcome import outcome_differences
 from agentserve.replay.compare.turns import action_differences
 from agentserve.replay.modes.reporting import failure_of, report_of
@@ -35,13 +37,20 @@ async def replay_full(
     recording: Recording,
     rules: Expectations,
     folder: Path,
+    secrets: Mapping[str, str],
 ) -> Replayed:
     """Compare the recorded run with another one of the same task, by the same program with the same
-    settings, which is recorded below ``folder``. Raises RecordingError for a recording that no
-    agent of ours made, or that is damaged."""
+    settings, on pages that are made to show the same.
+
+    It is recorded below ``folder``, without the regions that the recording keeps out and without
+    ``secrets``, values by their names. Raises RecordingError for a recording that no agent of ours
+    made, or that is damaged.
+    """
     begun = time.perf_counter()
     try:
-        again = await _run_again(client, browser, recording, folder)
+        again, value, failure = await _run_again(
+            client, browser, recording, rules.outcome, folder, secrets
+        )
     except RecordingError:
         raise
     except AgentServeError as error:  # no page, no session: that is a result
@@ -55,7 +64,9 @@ async def replay_full(
         steps,
         differences=[
             *_path(recording.steps, again.steps),
-            *outcome_differences(recording.end, again.end, rules.outcome),
+            *outcome_differences(
+                recording.end, again.end, rules.outcome, value=value, failure=failure
+            ),
         ],
         notes=[f"the task was done anew in {len(again.steps)} turns"],
         seconds=time.perf_counter() - begun,
@@ -65,20 +76,38 @@ async def replay_full(
 
 
 async def _run_again(
-    client: RouterClient, browser: Browser, recording: Recording, folder: Path
-) -> Recording:
+    client: RouterClient,
+    browser: Browser,
+    recording: Recording,
+    rule: OutcomeRule,
+    folder: Path,
+    secrets: Mapping[str, str],
+) -> tuple[Recording, Any, str]:
+    """The new recording; what the rule's script gave at its end, and why it gave nothing."""
     run, meta = recording.agent(), recording.meta
+    given: tuple[Any, str] = (None, "")
+
+    async def ended(opened: OpenedPage) -> None:
+        nonlocal given
+        try:
+            given = await value_of(opened, rule)
+        except BrowserFailed as error:
+            given = (None, error.message)
+
     fields = run.session.model_dump(include=set(ScreenPolicy.model_fields))
     finished = await run_agent(
         client,
         browser,
         Agent(run.session.program, ScreenPolicy.model_validate(fields), run.session.model),
-        live_target(meta),
+        live_target(meta, secrets),
         RunConfig(max_turns=len(run.turns) + SLACK_TURNS),
         folder,
         seed=meta.scenario.seed if meta.scenario else None,
+        redacted=Redacted(tuple(meta.masks), secrets),
+        page=meta.page.model_copy(update={"network": "live"}),
+        ended=ended,
     )
-    return read_recording(finished.recording)
+    return read_recording(finished.recording), *given
 
 
 def _compared(was: StepLine, now: StepLine, rules: Expectations) -> StepReport:

@@ -42,7 +42,9 @@ async def replay_one(
         case "full":
             with tempfile.TemporaryDirectory(prefix="agentserve-full-") as folder:
                 client, browser = await parts.router(), await parts.browser()
-                replayed = await replay_full(client, browser, recording, rules, Path(folder))
+                replayed = await replay_full(
+                    client, browser, recording, rules, Path(folder), options.secrets
+                )
         case "engine":
             raise RecordingError(
                 "the mode engine compares two workers, not one with a recording",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets as tokens
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentserve import __version__
 from agentserve.core.elements import PageBox
-from agentserve.core.errors import RecordingError
+from agentserve.core.errors import BrowserFailed, RecordingError
+from agentserve.core.pages import PageSettings
 from agentserve.core.pruning import Compression
 from agentserve.core.runs import RunSummary, Step
 from agentserve.core.sessions import Session, creation_of
 from agentserve.core.workers import WorkerReport
-from agentserve.replay.bundle.format import EndLine, Meta, ScenarioRef, StepLine
+from agentserve.replay.bundle.format import MAX_ARIA_BYTES, EndLine, Meta, ScenarioRef, StepLine
 from agentserve.replay.bundle.writer import RecordingWriter
 from agentserve.replay.heatmap import draw_heatmap
 from agentserve.replay.redaction.redaction import Redaction
@@ -39,9 +40,16 @@ class Recorder:
         worker: WorkerReport | None = None,
         masks: Sequence[PageBox] = (),
         secrets: Mapping[str, str] | None = None,
+        allow: Sequence[str] = (),
+        page: PageSettings | None = None,
+        aria: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """``masks`` are in CSS px of the viewport, ``secrets`` values by their names: neither
-        reaches the disk. Raises InvalidRequest for secrets that no text can be searched for."""
+        reaches the disk. ``allow`` are origins. ``aria`` gives the page's aria snapshot and raises
+        BrowserFailed; without it none is recorded.
+
+        Raises InvalidRequest for secrets that no text can be searched for.
+        """
         now = datetime.now(UTC)
         self.id = id or f"{now:%Y%m%d-%H%M%S}-{tokens.token_hex(3)}"
         self.folder = root / self.id
@@ -53,10 +61,14 @@ class Recorder:
             "scenario": scenario,
             "program_sha256": program_sha256,
             "worker": worker,
+            "allow": list(allow),
+            "page": page or PageSettings(),
         }
+        self._aria = aria
         self.redaction = Redaction(tuple(masks), Secrets(secrets or {}))
         self._writer: RecordingWriter | None = None
-        self._screenshot: tuple[int, str] | None = None
+        self._screenshot: tuple[int, str, str | None] | None = None
+        """Index, its hash, and that of the aria snapshot."""
         self._image: bytes | None = None
         self._thins = False
         """Whether the session leaves out visual tokens: then each step gets a heat map."""
@@ -79,17 +91,35 @@ class Recorder:
         writer = self._started()
         image = await asyncio.to_thread(writer.masked, image)
         sha = await asyncio.to_thread(writer.add_screenshot, image)
-        self._screenshot, self._image = (index, sha), image
+        self._screenshot, self._image = (index, sha, await self._look()), image
+
+    async def _look(self) -> str | None:
+        """Without one where the page does not answer or has too much: the run goes on."""
+        if self._aria is None:
+            return None
+        try:
+            snapshot = await self._aria()
+        except BrowserFailed:
+            return None
+        if len(snapshot.encode()) > MAX_ARIA_BYTES:
+            return None
+        return await asyncio.to_thread(self._started().add_aria, snapshot)
 
     async def step(self, step: Step) -> None:
         if self._screenshot is None or self._screenshot[0] != step.index:
             raise RecordingError(f"step {step.index} came without its screenshot")
-        line = StepLine.model_validate({**dict(step), "screenshot": self._screenshot[1]})
+        _, screenshot, aria = self._screenshot
+        line = StepLine.model_validate({**dict(step), "screenshot": screenshot, "aria": aria})
         await asyncio.to_thread(self._started().append, line)
         if self._thins and step.result.token_map is not None:
             assert self._image is not None
             png = await asyncio.to_thread(draw_heatmap, self._image, step.result.token_map)
             await asyncio.to_thread(self._started().add_heatmap, step.index, png)
+
+    async def set_network(self, har: bytes) -> None:
+        """What the pages fetched. Without effect when the run ended before it started."""
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.set_network, har)
 
     async def ended(self, summary: RunSummary) -> None:
         """Without effect when the run ended before it started: there is nothing to record."""

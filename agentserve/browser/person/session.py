@@ -90,6 +90,8 @@ class PersonSession:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._steps: asyncio.Queue[PersonStep] = asyncio.Queue()
+        self._being_told: asyncio.Future[None] | None = None
+        """A step that has been begun with is told to its end, whenever the run is cancelled."""
 
     @property
     def refused(self) -> int:
@@ -123,7 +125,10 @@ class PersonSession:
             await asyncio.gather(*running, *self._tasks, return_exceptions=True)
 
     async def finish(self) -> None:
-        """Tell what is left, and a last step: the page as it was left."""
+        """Tell what is left, and a last step: the page as it was left. Raises what ``on_step``
+        does."""
+        if self._being_told is not None:
+            await self._being_told
         if self._begun is not None and not self.over.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_S):
@@ -326,7 +331,8 @@ class PersonSession:
 
     async def _keep_telling(self) -> None:
         while True:
-            await self._on_step(await self._steps.get())
+            self._being_told = asyncio.ensure_future(self._on_step(await self._steps.get()))
+            await asyncio.shield(self._being_told)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(_unless_gone(work))

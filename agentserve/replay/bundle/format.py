@@ -34,7 +34,9 @@ from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome, SessionCreate, SessionId, TurnResult
 from agentserve.core.workers import WorkerReport
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+READ_VERSIONS = (2, 3)
+"""2: without ``Meta.allow``."""
 
 META = "meta.json"
 STEPS = "steps.jsonl"
@@ -57,6 +59,7 @@ MAX_NETWORK_BYTES = 256 * MIB
 
 RecordingId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Origin = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/?#@]{1,300}$")]
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
@@ -83,7 +86,7 @@ class Imported(Wire):
 class Meta(Wire):
     """Content of meta.json."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[2, 3] = SCHEMA_VERSION
     id: RecordingId
     """The folder's name when it was written."""
     created_at: AwareDatetime
@@ -95,6 +98,8 @@ class Meta(Wire):
     """What was to be done: the session's task, or the title of what was imported."""
     url: str
     """The page's address when the recording began; empty when the source does not say."""
+    allow: Annotated[list[Origin], Field(max_length=100)] = Field(default_factory=list)
+    """Further origins that might be visited, beside the page's own. A replay may visit them too."""
     viewport: Size
     """In CSS px, as are points of actions and boxes."""
     scale: Annotated[float, Field(gt=0, le=8)] = 1.0

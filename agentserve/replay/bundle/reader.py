@@ -34,7 +34,7 @@ from agentserve.replay.bundle.format import (
     MAX_STEPS_BYTES,
     META,
     NETWORK,
-    SCHEMA_VERSION,
+    READ_VERSIONS,
     STEPS,
     EndLine,
     Meta,
@@ -191,10 +191,10 @@ def read_meta(entries: Entries) -> Meta:
     except ValueError as error:
         raise damaged(entries.name, META, f"not JSON: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if type(version) is int and version != SCHEMA_VERSION:
+    if type(version) is int and version not in READ_VERSIONS:
         raise RecordingError(
             f"{entries.name}: {META}: schema version {version}, this agentserve reads "
-            f"{SCHEMA_VERSION}",
+            f"{' and '.join(map(str, READ_VERSIONS))}",
             hint="read it with the agentserve that wrote it, or a newer one",
             details={"entry": META},
         )

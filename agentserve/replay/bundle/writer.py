@@ -55,6 +55,8 @@ class RecordingWriter:
         self._lock = threading.Lock()
         self._stored: set[str] = set()
         """Entries."""
+        self._steps = 0
+        self._ended = False
         self._viewport = meta.viewport
         meta = self.redaction.of(meta)
         with self._translated():
@@ -115,7 +117,8 @@ class RecordingWriter:
         self._add(heatmap_entry(index), png)
 
     def append(self, line: StepLine | EndLine) -> None:
-        """Append a line. A step's screenshot and aria snapshot must have been added before."""
+        """Append a line: a step whose index is the next one, its screenshot and aria snapshot added
+        before, or the end."""
         line = self.redaction.secrets.hidden_in(line)
         if isinstance(line, StepLine):
             if line.screenshot and screenshot_entry(line.screenshot) not in self._stored:
@@ -125,9 +128,19 @@ class RecordingWriter:
         data = line.model_dump_json().encode() + b"\n"
         _check_size(f"a {line.type} line", data, MAX_LINE_BYTES)
         with self._lock, self._translated():
+            self._check_order(line)
             append_whole(self.folder / STEPS, data)
+            self._ended = isinstance(line, EndLine)
+            self._steps += not self._ended
         if isinstance(line, StepLine) and isinstance(line.performed, Resize):
             self._viewport = line.performed.size
+
+    def _check_order(self, line: StepLine | EndLine) -> None:
+        """A caller that was interrupted may come late, or twice: no reason for a damaged file."""
+        if self._ended:
+            raise RecordingError(f"the recording {self.folder.name} has ended: no {line.type} more")
+        if isinstance(line, StepLine) and line.index != self._steps:
+            raise RecordingError(f"step {line.index} came where step {self._steps} belongs")
 
     def _add(self, entry: str, data: bytes) -> None:
         with self._lock, self._translated():
