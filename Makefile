@@ -15,7 +15,7 @@ demo: setup ## run the demo on this machine; make demo ARGS="--help" for its opt
 	@$(BIN)/agentserve demo $(ARGS)
 
 test: setup ## run all tests in two processes; make test ARGS="tests/router -x -n 0" for some in one
-	@$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -n 2 $(ARGS)
 
 lint: setup ## check style and the import layers
 	@failed=0; \

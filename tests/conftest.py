@@ -7,8 +7,10 @@ import ctypes
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from agentserve.cli.stack import Stack, StackOptions, local_stack, until_ready
 from agentserve.client import RouterClient
@@ -18,14 +20,17 @@ WITH_MODELS = ("bench", "e2e", "engine", "kernels", "lang", "nano", "programs")
 """Folders whose tests compute: they share the stack, and memory is enough for one of it."""
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With ``-n 2 --dist loadgroup``, what `make test` says, one process has the folders with
-    models and the other one the rest, a folder at a time."""
-    for item in items:
-        path = item.path.relative_to(ROOT / "tests")
-        group = "models" if path.parts[0] in WITH_MODELS else path.parts[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+class ByFolder(LoadScopeScheduling):
+    """With ``-n 2``, what `make test` says, one process has the folders with models and the other
+    one the rest, a folder at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.removeprefix("tests/").partition("/")[0]
+        return "models" if folder in WITH_MODELS else folder
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
+    return ByFolder(config, log)
 
 
 def pytest_unconfigure() -> None:

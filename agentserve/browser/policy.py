@@ -10,7 +10,8 @@ from urllib.parse import urljoin, urlsplit
 from agentserve.core.errors import InvalidRequest
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_BLANK = ("about:blank", "about:srcdoc", "")
+_BLANK = ("about:blank", "about:srcdoc", "", "chrome://newtab/", "chrome://new-tab-page/")
+"""Of a tab that nobody has gone anywhere with, the last two in a person's window."""
 
 
 def origin_of(url: str) -> str:

@@ -34,6 +34,8 @@ def test_what_is_no_http_address_has_no_origin(url: str) -> None:
         ("http://127.0.0.1:8000/other.html", True),
         ("https://docs.example.com/x", True),
         ("about:blank", True),
+        ("chrome://newtab/", True),
+        ("chrome://settings/", False),
         ("blob:http://127.0.0.1:8000/0d2c", True),
         ("blob:http://127.0.0.1:8001/0d2c", False),
         ("http://127.0.0.1:80000/", False),
