@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +48,7 @@ def import_recording(
     from agentserve.replay.importers.taken import write_taken
 
     name = _id(recording_id, source)
-    if (root / name).exists():
+    if os.path.lexists(root / name):
         raise InvalidRequest(f"there is a recording {root / name}", hint="--id gives another name")
     taken = take(source, format_name)
     if task is not None:
