@@ -99,7 +99,7 @@ def give(recording: Recording) -> Given:
     files.by_name[TRAJECTORY] = "".join(texts).encode()
     _result(recording, files)
     _losses(recording, files)
-    return Given(files=files.by_name, lost=files.account.sentences())
+    return Given(files=files.by_name, lost=files.account.sentences(), is_folder=True)
 
 
 def _ours(recording: Recording) -> bool:
