@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentserve.cli.console import command_name, out, plain
-from agentserve.core.errors import InvalidRequest, RecordingError
+from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from agentserve.replay.exporters.given import Given
     from agentserve.replay.importers.taken import Taken
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -47,7 +47,7 @@ def import_recording(
     from agentserve.replay.importers.taken import write_taken
 
     name = _id(recording_id, source)
-    if (root / name).exists():
+    if os.path.lexists(root / name):
         raise InvalidRequest(f"there is a recording {root / name}", hint="--id gives another name")
     taken = take(source, format_name)
     if task is not None:
@@ -70,19 +70,23 @@ def import_recording(
 
 def export_recording(
     recording: Annotated[Path, typer.Argument(help="Folder or zip of the recording.")],
-    format_name: Annotated[str, typer.Option("--format", help="chrome, playwright or osworld.")],
+    format_name: Annotated[
+        str, typer.Option("--format", help="chrome-recorder, playwright or osworld.")
+    ],
     target: Annotated[
-        Path, typer.Option("--out", help="File or, for a format of several files, new folder.")
+        Path,
+        typer.Option("--out", help="File or, of osworld, new or empty folder."),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Give a recording to another tool, and tell what of it that tool has no place for."""
     from agentserve.replay import read_recording
     from agentserve.replay.exporters.formats import export_format
+    from agentserve.replay.exporters.writing import write_given
 
     known = export_format(format_name)
     given = known.give(read_recording(recording))
-    written = _write(target, given)
+    written = write_given(target, given)
     if as_json:
         files = [str(path) for path in written]
         print(json.dumps({"format": known.name, "files": files, "lost": list(given.lost)}))
@@ -117,29 +121,6 @@ def _imported(folder: Path, taken: Taken) -> dict[str, object]:
         "screens": sum(step.screenshot is not None for step in taken.steps),
         "lost": list(taken.lost),
     }
-
-
-def _write(target: Path, given: Given) -> list[Path]:
-    """One file is written as ``target``, or into it when it is a folder; several always into it.
-
-    Nothing that is there is replaced.
-    """
-    try:
-        if len(given.files) == 1 and not target.is_dir():
-            paths = {target: next(iter(given.files.values()))}
-        else:
-            paths = {target / name: data for name, data in given.files.items()}
-        for path, data in paths.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(data)
-    except FileExistsError as error:
-        raise InvalidRequest(
-            f"{error.filename} is there already", hint="choose another --out"
-        ) from error
-    except OSError as error:
-        raise RecordingError(f"cannot write {target}: {error.strerror or error}") from error
-    return list(paths)
 
 
 def _tell_lost(what: str, lost: tuple[str, ...]) -> None:

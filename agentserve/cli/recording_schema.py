@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from agentserve.core.errors import RecordingError
+
 
 def schema(
     out: Annotated[
@@ -20,8 +22,14 @@ def schema(
     if out is None:
         typer.echo(json.dumps(schemas(), indent=2))
         return
-    out.mkdir(parents=True, exist_ok=True)
-    for entry, values in schemas().items():
-        path = out / f"{entry.partition('.')[0]}.schema.json"
-        path.write_text(json.dumps(values, indent=2) + "\n")
-        typer.echo(str(path))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for entry, values in schemas().items():
+            path = out / f"{entry.partition('.')[0]}.schema.json"
+            path.write_text(json.dumps(values, indent=2) + "\n")
+            typer.echo(str(path))
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write {error.filename or out}: {error.strerror or error}",
+            hint="--out is a folder that can be written to, or a new one",
+        ) from error

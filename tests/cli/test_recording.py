@@ -109,6 +109,12 @@ def test_schemas_are_printed_or_written(tmp_path: Path):
     written = {p.name: json.loads(p.read_text()) for p in (tmp_path / "schemas").iterdir()}
     assert written["meta.schema.json"] == printed["meta.json"]
     assert written["steps.schema.json"] == printed["steps.jsonl"]
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(RecordingError, match="cannot write") as no:
+            command("schema", "--out", out)
+        assert "--out is a folder" in no.value.hint
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_mask_is_read():

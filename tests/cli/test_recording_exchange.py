@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 from agentserve.cli import app
 from agentserve.core.errors import InvalidRequest, RecordingError
 from agentserve.replay import read_recording
+from agentserve.replay.exporters.formats import FORMATS as EXPORTED
+from agentserve.replay.importers.formats import FORMATS as IMPORTED
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def test_a_flow_goes_in_and_out_and_what_is_lost_is_told(tmp_path: Path, flow: P
     assert f"replay {root / 'my-flow'} --mode browser" in shown
     assert read_recording(root / "my-flow").meta.task == "Sign in"
     back = tmp_path / "back" / "flow.json"
-    shown = run("export", root / "my-flow", "--format", "chrome", "--out", back)
+    shown = run("export", root / "my-flow", "--format", "chrome-recorder", "--out", back)
     assert f"{back}: " in shown and "Import recording" in shown
     assert json.loads(back.read_bytes()) == every_step()
 
@@ -69,8 +72,73 @@ def test_nothing_that_is_there_is_replaced(tmp_path: Path, flow: Path) -> None:
     target = tmp_path / "kept"
     target.write_text("mine")
     with pytest.raises(InvalidRequest, match="is there already"):
-        run("export", root / "my-flow", "--format", "chrome", "--out", target)
+        run("export", root / "my-flow", "--format", "chrome-recorder", "--out", target)
     assert target.read_text() == "mine"
+
+
+def half(error: BaseException) -> Callable[[Path, bytes], int]:
+    """A write that fails in the middle."""
+    written = Path.write_bytes
+
+    def write(path: Path, data: bytes) -> int:
+        written(path, data[:10])
+        raise error
+
+    return write
+
+
+def test_several_files_appear_as_a_new_folder_whole_or_not_at_all(
+    tmp_path: Path, flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, target = tmp_path / "r", tmp_path / "osworld"
+    run("import", flow, "--out", root)
+    export = ("export", root / "my-flow", "--format", "osworld", "--out")
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidRequest, match="osworld is there already"):
+        run(*export, target)
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+    before = sorted(tmp_path.iterdir())
+    # an interrupt ends the command with 130, of which `run` complains
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        with monkeypatch.context() as patched, pytest.raises((RecordingError, AssertionError)):
+            patched.setattr(Path, "write_bytes", half(error))
+            run(*export, tmp_path / "new")
+        assert sorted(tmp_path.iterdir()) == before
+    (target / "mine.txt").unlink()
+    run(*export, target)
+    assert (target / "traj.jsonl").exists()
+
+
+def test_one_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "r"
+    run("import", flow, "--out", root)
+    export = ("export", root / "my-flow", "--format", "playwright", "--out")
+    before = sorted(tmp_path.iterdir())
+    with monkeypatch.context() as patched, pytest.raises(RecordingError, match="No space left"):
+        patched.setattr(Path, "write_bytes", half(OSError(28, "No space left on device")))
+        run(*export, tmp_path / "a.py")
+    with pytest.raises(RecordingError, match="cannot write .*too long"):
+        run(*export, tmp_path / ("x" * 300))
+    assert sorted(tmp_path.iterdir()) == before
+    run(*export, tmp_path / "a.py")
+    assert (tmp_path / "a.py").read_text().startswith('"""')
+
+
+def test_an_out_that_is_too_long_a_name_is_told(tmp_path: Path, flow: Path) -> None:
+    with pytest.raises(RecordingError, match="cannot write .*too long"):
+        run("import", flow, "--out", tmp_path / ("x" * 300))
+
+
+def test_a_format_has_one_name_in_both_directions() -> None:
+    """What is exported for a tool is imported under the same word."""
+    exported, imported = ({one.name for one in table} for table in (EXPORTED, IMPORTED))
+    assert exported & imported == {"chrome-recorder", "osworld"}
+    assert exported - imported == {"playwright"}  # a script, which nothing reads
+    told = " ".join(run("export", "--help").split())
+    assert all(name in told for name in exported)
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".", "x" * 65, "a\nb", "é"])
@@ -107,4 +175,7 @@ def test_an_error_is_a_line_and_a_hint_and_steers_no_terminal(tmp_path: Path) ->
         text=True,
     )
     assert done.returncode == 1
-    assert "'crome' is no format" in done.stderr and "known: chrome, playwright" in done.stderr
+    assert (
+        "'crome' is no format" in done.stderr
+        and "known: chrome-recorder, playwright" in done.stderr
+    )

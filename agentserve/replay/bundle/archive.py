@@ -210,9 +210,14 @@ def _content_reason(member: zipfile.ZipInfo) -> str | None:
         return f"it is compressed by a method other than {' and '.join(_METHODS.values())}"
     if member.is_dir() and member.file_size:
         return "it is a folder with content"
-    if member.file_size > max(MIB, MAX_RATIO * member.compress_size):
+    if inflates_too_much(member.file_size, member.compress_size):
         return f"it would be more than {MAX_RATIO} times as large when unpacked"
     return None
+
+
+def inflates_too_much(size: int, packed: int) -> bool:
+    """Whether a member of ``size`` bytes is refused that is ``packed`` bytes in the zip file."""
+    return size > max(MIB, MAX_RATIO * packed)
 
 
 def _top(name: str, members: Iterable[str]) -> str:

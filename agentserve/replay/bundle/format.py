@@ -184,10 +184,10 @@ def aria_entry(sha256: str) -> str:
 
 
 _PLACES = (
-    (META, MAX_META_BYTES),
-    (STEPS, MAX_STEPS_BYTES),
-    (EXPECT, MAX_EXPECT_BYTES),
-    (NETWORK, MAX_NETWORK_BYTES),
+    (re.escape(META), MAX_META_BYTES),
+    (re.escape(STEPS), MAX_STEPS_BYTES),
+    (re.escape(EXPECT), MAX_EXPECT_BYTES),
+    (re.escape(NETWORK), MAX_NETWORK_BYTES),
     (rf"{SCREENSHOTS}/[0-9a-f]{{64}}\.png", MAX_SCREENSHOT_BYTES),
     (rf"{ARIA}/[0-9a-f]{{64}}\.yml", MAX_ARIA_BYTES),
     (rf"{HEATMAPS}/[0-9]{{4}}\.png", MAX_HEATMAP_BYTES),

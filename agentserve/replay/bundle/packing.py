@@ -7,10 +7,12 @@ import secrets
 import shutil
 import stat
 import zipfile
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from agentserve.core.errors import RecordingError
-from agentserve.replay.bundle.archive import MAX_ARCHIVE_BYTES
+from agentserve.replay.bundle.archive import MAX_ARCHIVE_BYTES, ZipEntries, inflates_too_much
 from agentserve.replay.bundle.entries import Entries, label
 from agentserve.replay.bundle.files import sync_folder, write_whole
 from agentserve.replay.bundle.format import SCREENSHOTS, entry_limit
@@ -28,31 +30,35 @@ def pack(path: Path, archive: Path) -> list[str]:
     The same entries give the same bytes, whenever and in whatever order they were written (with the
     same zlib). Raises RecordingError, with nothing written.
     """
-    if archive.exists():
-        raise RecordingError(f"{label(archive)} is there already", hint="choose another name")
+    _check_free(archive)
     recording = read_recording(path)
     entries, left_out = _chosen(recording)
-    building = archive.with_name(f".{archive.name}.{secrets.token_hex(4)}")
+    building = _beside(archive)
     try:
         with zipfile.ZipFile(building, "x", allowZip64=False) as packed:
             for entry, limit in entries.items():
                 member = zipfile.ZipInfo(f"{recording.meta.id}/{entry}", _TIME)
                 member.create_system = 3  # Unix, whatever this is: the bytes are the same
                 member.external_attr = (stat.S_IFREG | 0o644) << 16
+                data = recording.entries.read(entry, limit)
                 # PNGs are deflated already
-                stored = entry.endswith(".png")
+                stored = entry.endswith(".png") or _is_blown_up(data)
                 member.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-                packed.writestr(member, recording.entries.read(entry, limit), compresslevel=_LEVEL)
+                packed.writestr(member, data, compresslevel=_LEVEL)
+        _check_readable(building, archive)
         _sync(building)
         building.rename(archive)
         sync_folder(archive.parent)
-    except (OSError, zipfile.LargeZipFile) as error:
+    except zipfile.LargeZipFile as error:
         raise RecordingError(
-            f"cannot write {archive}: {_words(error)}",
+            f"cannot write {archive}: {error}",
             hint=f"a recording's zip file has at most {MAX_ARCHIVE_BYTES} bytes",
         ) from error
+    except OSError as error:
+        raise _not_written(archive, error) from error
     finally:
-        building.unlink(missing_ok=True)
+        with suppress(OSError):  # it may be the folder that is not there
+            building.unlink(missing_ok=True)
     return left_out
 
 
@@ -62,11 +68,10 @@ def unpack(archive: Path, folder: Path) -> list[str]:
 
     Raises RecordingError, with nothing written.
     """
-    if folder.exists():
-        raise RecordingError(f"{label(folder)} is there already", hint="choose another name")
+    _check_free(folder)
     recording = read_recording(archive)
     entries, left_out = _chosen(recording)
-    building = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    building = _beside(folder)
     try:
         (building / SCREENSHOTS).mkdir(parents=True)
         for entry, limit in entries.items():
@@ -76,7 +81,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         building.rename(folder)
         sync_folder(folder.parent)
     except OSError as error:
-        raise RecordingError(f"cannot write {folder}: {_words(error)}") from error
+        raise _not_written(folder, error) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return left_out
@@ -95,5 +100,39 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _words(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+def _check_free(path: Path) -> None:
+    # pathlib raises for a name that is too long, which is told when it is written
+    if os.path.lexists(path):
+        raise RecordingError(f"{label(path)} is there already", hint="choose another name")
+
+
+def _beside(path: Path) -> Path:
+    """A new hidden name, which is no longer than any other."""
+    return path.with_name(f".agentserve-{secrets.token_hex(8)}")
+
+
+def _is_blown_up(data: bytes) -> bool:
+    """Whether it would be deflated so well that a reader takes it for an attack."""
+    if not inflates_too_much(len(data), 0):  # small ones are read, however well deflated
+        return False
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return inflates_too_much(len(data), len(packer.compress(data)) + len(packer.flush()))
+
+
+def _check_readable(building: Path, archive: Path) -> None:
+    """Raises RecordingError when a reader would refuse it."""
+    try:
+        ZipEntries(building)
+    except RecordingError as error:
+        raise RecordingError(
+            f"cannot write {archive}: {error.message.removeprefix(building.name).lstrip(': ')}",
+            hint="a recording that large stays a folder",
+        ) from error
+
+
+def _not_written(path: Path, error: OSError) -> RecordingError:
+    missing = isinstance(error, FileNotFoundError)
+    return RecordingError(
+        f"cannot write {path}: {error.strerror or error}",
+        hint=f"make the folder {path.parent} first" if missing else "",
+    )

@@ -7,6 +7,7 @@ before it is read, and whatever does not fit raises a RecordingError that names 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -164,9 +165,10 @@ def read_recording(path: Path) -> Recording:
 
 def open_entries(path: Path) -> Entries:
     """Raises RecordingError when there is neither a folder nor a zip file."""
-    if path.is_dir():
+    # pathlib raises for a name that is longer than any can be
+    if os.path.isdir(path):
         return FolderEntries(path)
-    if not path.exists():
+    if not os.path.exists(path):
         raise RecordingError(
             f"{label(path)}: there is no such folder or file", hint="recordings/ has those of runs"
         )

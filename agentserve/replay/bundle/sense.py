@@ -85,8 +85,11 @@ def _is_space(space: ScreenSpace, meta: Meta) -> bool:
 
 def _shows(size: Size, viewport: Size, meta: Meta) -> bool:
     """Whether a picture of that size shows the viewport: in model px, device px or CSS px."""
-    if meta.space is not None and viewport == meta.viewport and size in meta.space.accepts():
-        return True
+    space = meta.space
+    # one that is not sound has sizes that are none
+    if space is not None and viewport == meta.viewport and _is_space(space, meta):
+        if size in space.accepts():
+            return True
     width, height = viewport.width * meta.scale, viewport.height * meta.scale
     return abs(size.width - width) <= 1 and abs(size.height - height) <= 1
 

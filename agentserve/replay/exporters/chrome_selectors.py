@@ -20,6 +20,8 @@ def selectors_of(target: ElementTarget | None, account: Account, step: int) -> l
         alternatives.append([part for part in parts if part is not None])
         if any(not one.exact and one.engine == "aria" for one in chain):
             account.lose("Chrome takes the name of an element whole and in its case", step)
+        if any(one.exact and one.engine == "text" for one in chain):
+            account.lose("Chrome finds a text also as a part of a longer one", step)
     return alternatives
 
 

@@ -9,6 +9,8 @@ from agentserve.core.errors import InvalidRequest
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters import chrome, osworld, playwright_script
 from agentserve.replay.exporters.given import Given
+from agentserve.replay.importers import chrome as chrome_importer
+from agentserve.replay.importers import osworld as osworld_importer
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,10 @@ class ExportFormat:
     give: Callable[[Recording], Given]
 
 
+# a format that is imported as well has one name
 FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(
-        "chrome",
+        chrome_importer.FORMAT,
         "JSON for Chrome's DevTools Recorder",
         "import it in Chrome: DevTools, Recorder, Import recording",
         chrome.give,
@@ -37,7 +40,7 @@ FORMATS: tuple[ExportFormat, ...] = (
         playwright_script.give,
     ),
     ExportFormat(
-        "osworld",
+        osworld_importer.FORMAT,
         "a folder with OSWorld's traj.jsonl and pictures",
         "read it by what reads OSWorld's results",
         osworld.give,

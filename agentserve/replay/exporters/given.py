@@ -11,7 +11,8 @@ class Given:
     """Files of another tool's recording."""
 
     files: Mapping[str, bytes]
-    """By their names, relative to the folder they are written to; one only, without a folder, where
-    the format is one file."""
+    """By their names; one only, where the format is no folder."""
     lost: tuple[str, ...] = ()
     """What the format has no place for, in sentences."""
+    is_folder: bool = False
+    """Whether the format is a folder of files, however many."""

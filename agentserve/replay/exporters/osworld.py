@@ -24,8 +24,10 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters.given import Given
+from agentserve.replay.exporters.places import Focus
 from agentserve.replay.exporters.statements import statements_of
 from agentserve.replay.importers.osworld import FIRST_SCREEN, FORMAT, RESULT, TRAJECTORY
+from agentserve.replay.redaction.secrets import names_in, placeholder
 
 _PICTURE = re.compile(r"[A-Za-z0-9_@.-]{1,200}\.png")
 _TIME = "%Y%m%d@%H%M%S%f"
@@ -72,15 +74,19 @@ def give(recording: Recording) -> Given:
     if lines[0].before:
         files.by_name[FIRST_SCREEN] = recording.screenshot(lines[0].before)
     screens = [*(line.before for line in lines[1:]), after]
-    space = _space(recording)
+    space, focus = _space(recording), Focus()
     texts = []
     for number, (line, shown) in enumerate(zip(lines, screens, strict=True), start=1):
         values = line.values
         if values is None:
-            values = _made(recording, line.step, number, number == len(lines))
-            values["action"], lost = statements_of(line.step, space)
+            values = _made(recording, line.step, number, number == len(lines), files.account)
+            values["action"], lost = statements_of(line.step, space, focus)
             for sentence in lost:
                 files.account.lose(sentence, line.step.index)
+        focus.after(line.step)
+        for name in names_in(str(values.get("action", ""))):
+            stands = f"the secret {name} stands in it as {placeholder(name)}"
+            files.account.lose(f"{stands}, for which OSWorld fills in nothing", line.step.index)
         if shown:
             otherwise = f"step_{number}_{values.get('action_timestamp', '')}.png"
             if not _PICTURE.fullmatch(otherwise):
@@ -93,7 +99,7 @@ def give(recording: Recording) -> Given:
     files.by_name[TRAJECTORY] = "".join(texts).encode()
     _result(recording, files)
     _losses(recording, files)
-    return Given(files=files.by_name, lost=files.account.sentences())
+    return Given(files=files.by_name, lost=files.account.sentences(), is_folder=True)
 
 
 def _ours(recording: Recording) -> bool:
@@ -132,10 +138,16 @@ def _space(recording: Recording) -> CoordinateSpace:
     return pixels(size, viewport)
 
 
-def _made(recording: Recording, step: StepLine, number: int, last: bool) -> dict[str, Any]:
+def _made(
+    recording: Recording, step: StepLine, number: int, last: bool, account: Account
+) -> dict[str, Any]:
     """A line of ours. Times are those of the recording's beginning and of how long steps took."""
     passed = sum(one.step_ms or 0 for one in recording.steps[: step.index + 1])
-    time = recording.meta.created_at + timedelta(milliseconds=passed)
+    time = recording.meta.created_at
+    try:
+        time += timedelta(milliseconds=passed)
+    except OverflowError:  # of a time that no calendar has
+        account.lose("when it was done is not known: it gets the recording's time", step.index)
     end = recording.end
     info: dict[str, JsonValue] = {}
     if step.outcome.status != "ok":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin
 
 from agentserve.core.actions import (
     Back,
@@ -39,8 +38,9 @@ from agentserve.core.actions.recorded import (
 )
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.exporters.places import Focus, tell_failure, whole_address
 from agentserve.replay.exporters.playwright_locators import locator, position
-from agentserve.replay.exporters.python_text import call, literal
+from agentserve.replay.exporters.python_text import Address, call, literal, said
 
 Lines = list[str]
 
@@ -52,12 +52,18 @@ class Writing:
     account: Account
     uses: set[str] = field(default_factory=set)
     """Helpers of the script that its lines call."""
+    focus: Focus = field(default_factory=Focus)
+    """Before the step that is being written."""
 
     def lines(self, step: StepLine) -> Lines:
         """What does the step's action; a comment where nothing can."""
         if step.performed is None:
             return self.left_out(step, "nothing was done")
-        return _WRITERS[step.performed.kind](self, step, step.performed)
+        lines = _WRITERS[step.performed.kind](self, step, step.performed)
+        if not lines[0].startswith("#"):
+            tell_failure(step, self.account)
+        self.focus.after(step)
+        return lines
 
     def left_out(self, step: StepLine, why: str) -> Lines:
         self.account.lose(why, step.index)
@@ -124,18 +130,31 @@ def _drag(writing: Writing, step: StepLine, action: Drag) -> Lines:
     return [f"{source}.drag_to({end}{', ' if given else ''}{given})"]
 
 
-def _type(writing: Writing, step: StepLine, action: Type) -> Lines:
+def _keyed(writing: Writing, step: StepLine) -> str | None:
+    """The locator of what a step's keys are for; that there is none, though they are for an element
+    that is not known to have the focus, is told."""
     element = locator(step.target)
+    if element is None and step.target is not None and not writing.focus.is_on(step.target):
+        sentence = "no selector finds its element: its keys go to what has the focus"
+        writing.account.lose(sentence, step.index)
+    return element
+
+
+def _type(writing: Writing, step: StepLine, action: Type) -> Lines:
+    element = _keyed(writing, step)
     return [call(f"{element}.press_sequentially" if element else "page.keyboard.type", action.text)]
 
 
 def _key(writing: Writing, step: StepLine, action: Key) -> Lines:
-    element = locator(step.target)
+    element = _keyed(writing, step)
     return [call(f"{element}.press" if element else "page.keyboard.press", action.keys)]
 
 
 def _key_down(writing: Writing, step: StepLine, action: KeyDown) -> Lines:
-    return [call("page.keyboard.down", action.key)]
+    element = _keyed(writing, step)
+    focused = step.target is not None and writing.focus.is_on(step.target)
+    down = call("page.keyboard.down", action.key)
+    return [f"{element}.focus()", down] if element and not focused else [down]
 
 
 def _key_up(writing: Writing, step: StepLine, action: KeyUp) -> Lines:
@@ -162,7 +181,7 @@ def _fill(writing: Writing, step: StepLine, action: Fill) -> Lines:
     if element is None:
         return writing.left_out(step, "fill: no selector finds its element")
     writing.uses |= {"kind", "fill"}
-    return [f"fill({element}, {literal(action.value)})"]
+    return [f"fill({element}, {said(action.value)})"]
 
 
 def _wait_for(writing: Writing, step: StepLine, action: WaitFor) -> Lines:
@@ -179,19 +198,12 @@ def _wait_for(writing: Writing, step: StepLine, action: WaitFor) -> Lines:
         lines = [call(f"expect({element}).to_contain_text", action.text, timeout=timeout)]
     if action.value is not None:
         writing.uses |= {"kind", "expect_value"}
-        lines.append(f"expect_value({element}, {literal(action.value)}, {timeout})")
+        lines.append(f"expect_value({element}, {said(action.value)}, {timeout})")
     return lines
 
 
 def _navigate(writing: Writing, step: StepLine, action: Navigate) -> Lines:
-    return [call("page.goto", _address(step.url, action.url))]
-
-
-def _address(base: str, url: str) -> str:
-    try:
-        return urljoin(base, url)
-    except ValueError:  # no address at all: going there fails, as it did
-        return url
+    return [call("page.goto", Address(whole_address(step.url, action.url)))]
 
 
 def _resize(writing: Writing, step: StepLine, action: Resize) -> Lines:
@@ -204,7 +216,9 @@ def _wait(writing: Writing, step: StepLine, action: Wait) -> Lines:
 
 def _open_tab(writing: Writing, step: StepLine, action: OpenTab) -> Lines:
     lines = ["page = context.new_page()"]
-    return lines if action.url == "about:blank" else [*lines, call("page.goto", action.url)]
+    return (
+        lines if action.url == "about:blank" else [*lines, call("page.goto", Address(action.url))]
+    )
 
 
 def _switch_tab(writing: Writing, step: StepLine, action: SwitchTab) -> Lines:

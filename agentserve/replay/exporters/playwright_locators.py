@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agentserve.core.elements import ElementTarget, Selector
+from agentserve.core.elements import Chain, ElementTarget, Selector
 from agentserve.replay.exporters.python_text import call
+from agentserve.replay.redaction.secrets import PLACEHOLDER
 
 _FRAME = re.compile(r"(?:^|[\s>+~/(|])i?frame(?![\w-])[^\s>+~/]*$")
 """A selector of CSS or XPath whose last element is a frame."""
@@ -20,7 +21,8 @@ def locator(target: ElementTarget | None) -> str | None:
     """The expression of the selector that people would choose; None when there is none."""
     if target is None or not target.selectors:
         return None
-    chain = min(target.selectors, key=lambda chain: _rank(chain[-1]))
+    # a value that stands in a selector may be none there: quoted, or in an XPath
+    chain = min(target.selectors, key=lambda chain: (_has_secret(chain), *_rank(chain[-1])))
     expression = "page"
     for selector in chain[:-1]:
         expression = _below(expression, selector)
@@ -38,6 +40,10 @@ def position(target: ElementTarget | None) -> dict[str, float] | None:
     if box is not None and abs(x - box.width / 2) <= 1 and abs(y - box.height / 2) <= 1:
         return None
     return {"x": round(x, 1), "y": round(y, 1)}
+
+
+def _has_secret(chain: Chain) -> bool:
+    return any(PLACEHOLDER.search(selector.value) for selector in chain)
 
 
 def _rank(selector: Selector) -> tuple[int, bool]:

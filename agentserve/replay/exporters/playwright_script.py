@@ -2,17 +2,18 @@
 
 Elements are found by role and name, test id, CSS, text or XPath, whichever a recording has, in this
 order; what has none is done at its point. What a recording holds gets into the script as literals
-of Python (python_text.py) and in no other way.
+of Python (python_text.py) and in no other way. Secrets are taken from environment variables of
+their names when the script begins.
 """
 
 from __future__ import annotations
 
-from agentserve.core.actions import Navigate
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters.given import Given
+from agentserve.replay.exporters.places import start_address
 from agentserve.replay.exporters.playwright_lines import Writing
-from agentserve.replay.exporters.python_text import call, literal
+from agentserve.replay.exporters.python_text import SECRETS, Address, call, literal, secrets_in
 
 _HELPERS = {
     "kind": '''
@@ -54,25 +55,22 @@ def give(recording: Recording) -> Given:
     """The recording as a script."""
     account = Account()
     writing = Writing(account)
-    body = _start(recording)
+    start = start_address(recording)
+    body = [call("page.goto", Address(start))] if start else []
     for step in recording.steps:
         body += writing.lines(step)
     if any(step.screenshot for step in recording.steps):
         account.lose("the screenshots: the script compares nothing with them")
-    script = _script(recording, body, writing.uses)
+    secrets, quotes = secrets_in(body)
+    for name in secrets:
+        account.lose(f"the secret {name}: the script takes the environment variable {name} for it")
+    script = _script(recording, body, writing.uses, secrets, quotes)
     return Given(files={f"{recording.meta.id}.py": script.encode()}, lost=account.sentences())
 
 
-def _start(recording: Recording) -> list[str]:
-    """Where a recording of ours is when it begins."""
-    url = recording.meta.url
-    first = [step.performed for step in recording.steps[:2]]
-    if not url or any(isinstance(action, Navigate) for action in first):
-        return []
-    return [call("page.goto", url)]
-
-
-def _script(recording: Recording, body: list[str], uses: set[str]) -> str:
+def _script(
+    recording: Recording, body: list[str], uses: set[str], secrets: list[str], quotes: bool
+) -> str:
     meta = recording.meta
     names = ["BrowserContext", "sync_playwright"]
     names += ["Locator"] if "kind" in uses else []
@@ -84,13 +82,16 @@ def _script(recording: Recording, body: list[str], uses: set[str]) -> str:
         else []
     )
     steps = "\n".join(f"    {line}" for line in [*tabs, "page = context.new_page()", *body])
+    values = ", ".join(f"{literal(name)}: os.environ[{literal(name)}]" for name in secrets)
     return _SCRIPT.format(
         id=meta.id,  # letters, digits, - and _
         times="import time\n" if "tab" in uses else "",
+        quotes="from urllib.parse import quote\n" if quotes else "",
         names=", ".join(sorted(names, key=lambda name: (name[0].islower(), name))),
         task=literal(meta.task),
         viewport=literal(meta.viewport.model_dump()),
         scale=literal(max(meta.scale, 1.0)),  # below 1 only the pictures were made smaller
+        secrets=f"{SECRETS} = {{{values}}}\n" if secrets else "",
         helpers="".join(f"\n{text}" for name, text in _HELPERS.items() if name in uses),
         steps=steps,
     )
@@ -101,13 +102,13 @@ _SCRIPT = '''\
 or the one that the environment's CHROMIUM names."""
 
 import os
-{times}
+{times}{quotes}
 from playwright.sync_api import {names}
 
 TASK = {task}
 VIEWPORT = {viewport}
 SCALE = {scale}
-{helpers}
+{secrets}{helpers}
 
 def run(context: BrowserContext) -> None:
 {steps}

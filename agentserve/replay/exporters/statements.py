@@ -12,8 +12,12 @@ from agentserve.core.actions.recorded import describe
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BadAction
 from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.exporters.places import Focus
 
 _WAIT = "WAIT"
+_TYPED = frozenset("\t\n\r" + "".join(map(chr, range(0x20, 0x7F))))
+"""The characters that PyAutoGUI has keys for; it goes by all others."""
+_MAX_SHOWN = 20
 
 
 def _keys(*keys: str) -> str:
@@ -46,12 +50,15 @@ def _click(act: Any, at: str) -> str:
     )
 
 
+def _over(text: str) -> str:
+    """What replaces what is selected."""
+    return f"pyautogui.write({text!r})" if text else "pyautogui.press('delete')"
+
+
 _AT_AN_ELEMENT: dict[str, Callable[[Any, str], str]] = {
     "click_element": _click,
     "hover_element": lambda act, at: f"pyautogui.moveTo({at})",
-    "fill": lambda act, at: (
-        f"pyautogui.click({at})\n{_keys('ctrl', 'a')}\npyautogui.write({act.value!r})"
-    ),
+    "fill": lambda act, at: f"pyautogui.click({at})\n{_keys('ctrl', 'a')}\n{_over(act.value)}",
 }
 """What is done to an element, at a point of the screen."""
 
@@ -68,16 +75,41 @@ def _middle(target: ElementTarget | None, space: CoordinateSpace) -> str | None:
     return f"x={across}, y={down}"
 
 
-def statements_of(step: StepLine, space: CoordinateSpace) -> tuple[str, list[str]]:
-    """The lines, and what they do not say. What cannot be done on a desktop becomes ``WAIT``."""
+def statements_of(step: StepLine, space: CoordinateSpace, focus: Focus) -> tuple[str, list[str]]:
+    """The lines, and what they do not say. What cannot be done on a desktop becomes ``WAIT``.
+
+    ``focus`` is what the steps before have left.
+    """
     act: Any = step.performed
     if act is None:
         return _WAIT, ["nothing was done, written as WAIT"]
     try:
         text = pyautogui.write(act, space)
     except BadAction:
-        return _otherwise(step, act, space)
-    return text, _unsaid(act)
+        text, lost = _otherwise(step, act, space)
+        return text, lost if text == _WAIT else lost + _not_typed(act)
+    if act.kind in ("type", "key", "key_down") and step.target is not None:
+        if not focus.is_on(step.target):
+            at = _middle(step.target, space) if act.kind == "type" else None
+            clicked = [f"pyautogui.click({at})"] if at is not None else []
+            unsaid = _FOCUSED if clicked else _NOT_FOCUSED
+            return "\n".join([*clicked, text]), [unsaid, *_not_typed(act)]
+    return text, _unsaid(act) + _not_typed(act)
+
+
+_FOCUSED = "it clicks the element before it types: keys of a desktop have none"
+_NOT_FOCUSED = "its keys go to what has the focus, which may be another element"
+
+
+def _not_typed(act: Any) -> list[str]:
+    """Of the text that is written key by key."""
+    texts = [getattr(act, name) for name in ("text", "value", "url") if hasattr(act, name)]
+    typed = "" if act.kind == "done" else "".join(texts)
+    missing = "".join(dict.fromkeys(char for char in typed if char not in _TYPED))
+    if not missing:
+        return []
+    more = "…" if len(missing) > _MAX_SHOWN else ""
+    return [f"PyAutoGUI has no keys for {missing[:_MAX_SHOWN]!r}{more}: they are not typed"]
 
 
 def _unsaid(act: Any) -> list[str]:
@@ -97,7 +129,8 @@ def _otherwise(step: StepLine, act: Any, space: CoordinateSpace) -> tuple[str, l
         return _IN_A_BROWSER[act.kind](act), [f"{act.kind} is written as a browser's shortcut"]
     at = _middle(step.target, space)
     if at is not None and act.kind in _AT_AN_ELEMENT:
-        return _AT_AN_ELEMENT[act.kind](act, at), [
-            f"{act.kind} is written for where its element was"
-        ]
+        lost = [f"{act.kind} is written for where its element was"]
+        if act.kind == "fill" and act.value in ("true", "false"):
+            lost.append("it types a text, it does not check a box")
+        return _AT_AN_ELEMENT[act.kind](act, at), lost
     return _WAIT, [f"{describe(act)[:200]} has no equal, written as WAIT"]

@@ -21,12 +21,17 @@ MIN_SECRET = 4
 """Characters: shorter texts stand everywhere."""
 MAX_SECRET = 10_000
 MAX_SECRETS = 50
-_PLACEHOLDER = re.compile(r"\{\{secret:([A-Za-z_][A-Za-z0-9_]{0,63})\}\}")
+PLACEHOLDER = re.compile(r"\{\{secret:([A-Za-z_][A-Za-z0-9_]{0,63})\}\}")
 _NAME: TypeAdapter[str] = TypeAdapter(SecretName)
 
 
 def placeholder(name: str) -> str:
     return "{{secret:" + name + "}}"
+
+
+def names_in(text: str) -> list[str]:
+    """The secrets that a text has placeholders of, sorted, each once."""
+    return sorted(set(PLACEHOLDER.findall(text)))
 
 
 class Secrets:
@@ -88,7 +93,7 @@ def revealed(action: W, secrets: Mapping[str, str]) -> W:
                 )
             return quote(value, safe="") if field == "url" else value
 
-        return _PLACEHOLDER.sub(value_of, text)
+        return PLACEHOLDER.sub(value_of, text)
 
     try:
         return changed_texts(action, filled)

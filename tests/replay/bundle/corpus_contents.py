@@ -216,6 +216,10 @@ VERIFY_DAMAGES: dict[str, tuple[Damage, str]] = {
         r"meta\.json: the session's viewport or scale is another one",
     ),
     "space of another grid": (part_with("space", grid=0), r"meta\.json: the space is not the one"),
+    "space of a scale below 0": (
+        part_with("space", scale=-1.0),
+        r"meta\.json: the space is not the one",
+    ),
     "space of another size": (
         part_with("space", model={"width": 28, "height": 28}),
         r"meta\.json: the space is not the one",

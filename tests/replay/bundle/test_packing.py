@@ -11,8 +11,8 @@ from replay.replay_builders import make_png
 
 from agentserve.core.errors import RecordingError
 from agentserve.replay import Recording, RecordingWriter, read_recording
-from agentserve.replay.bundle import packing
-from agentserve.replay.bundle.format import EXPECT, META
+from agentserve.replay.bundle import archive, packing
+from agentserve.replay.bundle.format import EXPECT, META, NETWORK
 from agentserve.replay.bundle.packing import pack, unpack
 from agentserve.replay.bundle.verify import verify
 
@@ -93,12 +93,54 @@ def test_nothing_is_written_over_and_nothing_half(full: Path, tmp_path: Path, mo
         pack(full, tmp_path / "one.zip")
     with pytest.raises(RecordingError, match="is there already"):
         unpack(tmp_path / "one.zip", full)
-    with pytest.raises(RecordingError, match="cannot write .*No such file"):
+    with pytest.raises(RecordingError, match="cannot write .*No such file") as missing:
         pack(full, tmp_path / "no folder" / "one.zip")
+    assert missing.value.hint == f"make the folder {tmp_path / 'no folder'} first"
+    for write in (pack, unpack):
+        with pytest.raises(RecordingError, match="cannot write .*name too long"):
+            write(full if write is pack else tmp_path / "one.zip", tmp_path / ("x" * 300))
     monkeypatch.setattr(packing, "write_whole", _full)
     with pytest.raises(RecordingError, match="cannot write .*No space left"):
         unpack(tmp_path / "one.zip", tmp_path / "again")
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("error", ["disk", "zip"])
+def test_how_large_a_zip_may_be_is_told_only_where_that_was_the_matter(
+    full: Path, tmp_path: Path, monkeypatch, error: str
+):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, os.strerror(28)) if error == "disk" else zipfile.LargeZipFile("too large")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
+    with pytest.raises(RecordingError, match="cannot write .*(No space left|too large)") as caught:
+        pack(full, tmp_path / "one.zip")
+    assert ("has at most 4294967295 bytes" in caught.value.hint) == (error == "zip")
+    assert not (tmp_path / "one.zip").exists()
+
+
+def test_what_deflates_too_well_to_be_read_again_is_stored(full: Path, tmp_path: Path):
+    (full / NETWORK).write_bytes(har() + b" " * 3_000_000)
+    pack(full, tmp_path / "one.zip")
+    unpack(tmp_path / "one.zip", tmp_path / "again")
+    assert files(tmp_path / "again") == files(full)
+    with zipfile.ZipFile(tmp_path / "one.zip") as packed:
+        assert packed.getinfo("full/network.har").compress_type == zipfile.ZIP_STORED
+
+
+def test_a_zip_that_no_reader_takes_is_not_written(full: Path, tmp_path: Path, monkeypatch):
+    """Folders have no limit of all their bytes together; zip files have."""
+    monkeypatch.setattr(archive, "MAX_INFLATED_BYTES", 1000)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(RecordingError, match="one.zip: more than 1000 bytes when unpacked") as no:
+        pack(full, tmp_path / "one.zip")
+    assert no.value.hint == "a recording that large stays a folder"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_name_that_only_looks_like_an_entry_is_left_out(full: Path, tmp_path: Path):
+    (full / "metaXjson").write_text("mine")
+    assert pack(full, tmp_path / "one.zip") == ["metaXjson"]
 
 
 def _full(path: Path, data: bytes) -> None:

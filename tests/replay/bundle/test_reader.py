@@ -50,6 +50,8 @@ def test_a_screenshot_must_be_a_png_of_a_sane_size(recording: Recording, data: b
 def test_a_recording_without_its_folder_is_refused(tmp_path: Path):
     with pytest.raises(RecordingError, match="^nothing: there is no such folder or file"):
         read_recording(tmp_path / "nothing")
+    with pytest.raises(RecordingError, match="^x+: there is no such folder or file"):
+        read_recording(tmp_path / ("x" * 300))
 
 
 def test_names_from_the_file_are_cut_and_quoted_in_messages(recording: Recording):

@@ -102,6 +102,8 @@ def test_what_expectations_name_is_used(recording: Recording):
 def test_where_there_is_nothing_that_is_a_finding(tmp_path: Path):
     (finding,) = verify(tmp_path / "nothing")
     assert finding.message == "nothing: there is no such folder or file"
+    (finding,) = verify(tmp_path / ("x" * 300))
+    assert finding.message.endswith("x: there is no such folder or file")
     (tmp_path / "file").write_text("hello")
     (finding,) = verify(tmp_path / "file")
     assert "no zip file" in finding.message

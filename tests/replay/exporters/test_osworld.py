@@ -14,7 +14,7 @@ from replay.importers.folders import (
 )
 from replay.replay_builders import DONE, make_png, make_result, make_step, record
 
-from agentserve.core.actions import Back, CallUser, Click, Done, Navigate, Scroll
+from agentserve.core.actions import Back, CallUser, Click, Done, Key, Navigate, Scroll, Type
 from agentserve.core.actions.recorded import (
     ClickElement,
     CloseTab,
@@ -262,3 +262,63 @@ def test_two_lines_that_name_one_picture_keep_both(tmp_path):
     assert names[0] == name and names[1] != name
     assert given.files[name] == make_png(0, SCREEN)
     assert given.files[names[1]] == make_png(1, SCREEN)
+
+
+AT = ElementTarget(box=PageBox(x=10, y=20, width=30, height=10))
+
+
+def lost_of(tmp_path, *acts, **step) -> tuple[list[str], tuple[str, ...]]:
+    given = osworld.give(bundle(tmp_path, taken_with(*acts, **step)))
+    return [line["action"] for line in lines_of(given)], given.lost
+
+
+def test_a_fill_of_nothing_empties_the_field(tmp_path):
+    ((text,), _) = lost_of(tmp_path, Fill(value=""), target=AT)
+    assert text == (
+        "pyautogui.click(x=25, y=25)\npyautogui.hotkey('ctrl', 'a')\npyautogui.press('delete')"
+    )
+
+
+def test_a_fill_checks_no_box_and_that_is_told(tmp_path):
+    _, lost = lost_of(tmp_path, Fill(value="true"), target=AT)
+    assert "step 0: it types a text, it does not check a box" in lost
+
+
+@pytest.mark.parametrize(
+    "act", [Type(text="aé日é"), Fill(value="é日"), Navigate(url="http://a/é日"), OpenTab(url="é日")]
+)
+def test_what_pyautogui_has_no_keys_for_is_told(tmp_path, act):
+    target = AT if isinstance(act, Fill) else None
+    _, lost = lost_of(tmp_path, act, target=target)
+    assert "step 0: PyAutoGUI has no keys for 'é日': they are not typed" in lost
+    plain = "".join(map(chr, range(0x20, 0x7F))) + "\n\t"
+    _, lost = lost_of(tmp_path / "plain", Type(text=plain))
+    assert not any("no keys" in told for told in lost)
+
+
+def test_keys_for_an_element_that_has_not_got_the_focus(tmp_path):
+    acts = (Type(text="a"), Type(text="b"), Key(keys="Enter"), Key(keys="Tab"))
+    texts, lost = lost_of(tmp_path, *acts, target=AT)
+    assert texts == [
+        "pyautogui.click(x=25, y=25)\npyautogui.write('a')",
+        "pyautogui.write('b')",
+        "pyautogui.press('enter')",
+        "pyautogui.press('tab')",
+    ]
+    assert "step 0: it clicks the element before it types: keys of a desktop have none" in lost
+    assert "step 3: its keys go to what has the focus, which may be another element" in lost
+    assert not any(told.startswith(("step 1:", "step 2: its")) for told in lost if "keys" in told)
+
+
+def test_secrets_are_told(tmp_path):
+    _, lost = lost_of(tmp_path, Type(text="{{secret:PASSWORD}}"), Type(text="x"))
+    stands = "the secret PASSWORD stands in it as {{secret:PASSWORD}}"
+    assert f"step 0: {stands}, for which OSWorld fills in nothing" in lost
+
+
+@pytest.mark.parametrize("ms", [1e300, 1e18, -1e18])
+def test_a_time_that_no_calendar_has_is_told(tmp_path, ms):
+    given = osworld.give(bundle(tmp_path, taken_with(Done(), step_ms=ms)))
+    (line,) = lines_of(given)
+    assert line["action_timestamp"]
+    assert "step 0: when it was done is not known: it gets the recording's time" in given.lost

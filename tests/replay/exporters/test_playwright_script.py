@@ -16,11 +16,13 @@ from replay.exporters.test_python_text import HOSTILE
 from replay.playwright_made import PAGES
 
 from agentserve.browser.pages import serve_pages
-from agentserve.core.actions import Click, Drag, Key, Navigate, Type
+from agentserve.core.actions import Click, Done, Drag, Key, Navigate, Type
 from agentserve.core.actions.recorded import (
     ClickElement,
     Fill,
+    KeyDown,
     OpenTab,
+    Resize,
     SwitchTab,
     Unsupported,
     WaitFor,
@@ -28,6 +30,7 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.config import chromium_path
 from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.core.screens import Size
+from agentserve.core.sessions import Outcome
 from agentserve.replay import Recording, StepLine, read_recording
 from agentserve.replay.exporters.playwright_script import give
 from agentserve.replay.importers.taken import Taken, write_taken
@@ -44,10 +47,14 @@ def by(engine: Any, value: str, **more: Any) -> ElementTarget:
 
 
 def recorded(
-    folder: Path, *steps: tuple[Any, ElementTarget | None], url: str = "", task: str = ""
+    folder: Path,
+    *steps: tuple[Any, ElementTarget | None],
+    url: str = "",
+    task: str = "",
+    **every: Any,
 ) -> Recording:
     lines = tuple(
-        StepLine(index=index, url=url, performed=action, target=target)
+        StepLine(index=index, url=url, performed=action, target=target, **every)
         for index, (action, target) in enumerate(steps)
     )
     size = Size(width=1120, height=672)
@@ -61,14 +68,14 @@ def script_of(recording: Recording) -> str:
     return script.decode()
 
 
-async def run(folder: Path, script: str) -> tuple[int, str]:
+async def run(folder: Path, script: str, **variables: str) -> tuple[int, str]:
     path = folder / "r.py"
     path.write_text(script)
     chromium = chromium_path() or Path("/usr/bin/chromium")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         path,
-        env=os.environ | ({"CHROMIUM": str(chromium)} if chromium.exists() else {}),
+        env=os.environ | ({"CHROMIUM": str(chromium)} if chromium.exists() else {}) | variables,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -216,3 +223,102 @@ def test_the_likeliest_selector_to_hold_is_taken(tmp_path: Path) -> None:
         target = ElementTarget(selectors=(*chains, *extra))
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         assert line in body(script_of(recorded(folder, (ClickElement(), target), url="http://a/")))
+
+
+GO = 'page.goto("http://a/")'
+
+
+@pytest.mark.parametrize(
+    ("actions", "goes"),
+    [
+        ((Click(x=1, y=2), Navigate(url="b")), True),
+        ((Resize(size=Size(width=9, height=9)), Click(x=1, y=2), Navigate(url="b")), True),
+        ((Navigate(url="b"), Click(x=1, y=2)), False),
+        ((Resize(size=Size(width=9, height=9)), Navigate(url="b")), False),
+    ],
+)
+def test_a_script_goes_to_its_address_unless_it_begins_by_going_somewhere(
+    tmp_path: Path, actions: tuple[Any, ...], goes: bool
+) -> None:
+    script = script_of(recorded(tmp_path, *((act, None) for act in actions), url="http://a/"))
+    assert (GO in body(script)) == goes
+
+
+SECRET = "{{secret:PASSWORD}}"
+
+
+@pytest.mark.parametrize(
+    ("action", "line"),
+    [
+        (Fill(value=SECRET), 'fill(page.locator("#a"), SECRETS["PASSWORD"])'),
+        (Type(text=f"a{SECRET}b"),
+         'page.locator("#a").press_sequentially("a" + SECRETS["PASSWORD"] + "b")'),
+        (Navigate(url=f"/x?q={SECRET}"),
+         'page.goto("http://a/x?q=" + quote(SECRETS["PASSWORD"], safe=""))'),
+        (OpenTab(url=f"http://b/{SECRET}"),
+         'page.goto("http://b/" + quote(SECRETS["PASSWORD"], safe=""))'),
+        (WaitFor(value=SECRET), 'expect_value(page.locator("#a"), SECRETS["PASSWORD"], 10000)'),
+        (Done(text=SECRET), '# done: "{{secret:PASSWORD}}"'),
+    ],
+)  # fmt: skip
+def test_secrets_are_taken_from_the_environment(tmp_path: Path, action: Any, line: str) -> None:
+    recording = recorded(tmp_path, (action, by("css", "#a")), url="http://a/", task=SECRET)
+    script = script_of(recording)
+    assert line in body(script)
+    reads = 'SECRETS = {"PASSWORD": os.environ["PASSWORD"]}' in script
+    told = "the secret PASSWORD: the script takes the environment variable PASSWORD for it"
+    assert reads == (told in give(recording).lost) == (action.kind != "done")
+    assert ("from urllib.parse import quote" in script) == ("quote(" in line)
+
+
+def test_what_only_looks_like_a_secret_reads_no_environment(tmp_path: Path) -> None:
+    text = 'SECRETS["HOME"] {{secret:a b}} {{secret:}}'
+    script = script_of(recorded(tmp_path, (Type(text=text), None), url="http://a/"))
+    assert "os.environ[" not in script
+
+
+def test_a_selector_without_a_secret_is_the_likelier_to_hold(tmp_path: Path) -> None:
+    chains = ((Selector(engine="aria", value=SECRET, role="link"),),)
+    other = ((Selector(engine="css", value="#a"),),)
+    for selectors, line in (
+        (chains + other, 'page.locator("#a").click()'),
+        (chains, 'page.get_by_role("link", name=SECRETS["PASSWORD"], exact=True).click()'),
+    ):
+        folder = tmp_path / str(len(selectors))
+        target = ElementTarget(selectors=selectors)
+        assert line in body(script_of(recorded(folder, (ClickElement(), target))))
+
+
+async def test_a_script_types_the_secret_of_its_environment(tmp_path: Path, base: str) -> None:
+    email = by("css", "#exampleInputEmail")
+    recording = recorded(
+        tmp_path,
+        (Fill(value=f"{SECRET}@a"), email),
+        (WaitFor(expression="document.querySelector('#exampleInputEmail').value == 'h&n \"r@a'"),
+         None),
+        (Navigate(url=f"{base}/login.html?q={SECRET}"), None),
+        (WaitFor(expression="new URLSearchParams(location.search).get('q') == 'h&n \"r'"), None),
+        url=f"{base}/login.html",
+    )  # fmt: skip
+    code, output = await run(tmp_path, script_of(recording), PASSWORD='h&n "r')
+    assert code == 0, output
+    code, output = await run(tmp_path, script_of(recording))
+    assert code == 1 and "KeyError: 'PASSWORD'" in output
+
+
+def test_what_failed_then_is_told_unless_it_is_left_out(tmp_path: Path) -> None:
+    steps = ((Click(x=1, y=2), None), (Fill(value="x"), None), (Done(), None))
+    lost = give(recorded(tmp_path, *steps, outcome=Outcome(status="failed"))).lost
+    assert "step 0: it failed when it was recorded, and is done all the same" in lost
+
+
+def test_keys_are_for_their_element(tmp_path: Path) -> None:
+    there = by("css", "#a")
+    down = 'page.keyboard.down("a")'
+    script = script_of(recorded(tmp_path, (KeyDown(key="a"), there), (KeyDown(key="a"), there)))
+    assert body(script) == ['page.locator("#a").focus()', down, down]
+    nowhere = ElementTarget(box=PageBox(x=1, y=2, width=3, height=4))
+    acts = (Click(x=2, y=3), Type(text="x"), Key(keys="Tab"), Key(keys="a"))
+    lost = give(recorded(tmp_path / "b", *((act, nowhere) for act in acts))).lost
+    told = "no selector finds its element: its keys go to what has the focus"
+    assert [one for one in lost if told in one] == [f"step 3: {told}"]
