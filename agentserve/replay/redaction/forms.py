@@ -22,7 +22,8 @@ _PARTS = re.compile(rf"\\+|'+|[{_SPACES}]+|[^\\'{_SPACES}]")
 _ESCAPE = r"\\{1,8}+"
 
 # What is beside a text of its own: no letter and no digit, unless it ends an escape.
-_NOTHING_BEFORE = r"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9a-f]{2}))"
+_ESCAPES = (r"%[0-9A-Fa-f]{2}", r"\\[nrtbf]", r"\\u[0-9A-Fa-f]{4}", r"\\x[0-9A-Fa-f]{2}")
+_NOTHING_BEFORE = r"(?:(?<![^\W_])|" + "|".join(f"(?<={each})" for each in _ESCAPES) + ")"
 _NOTHING_BEHIND = r"(?![^\W_])"
 
 
@@ -44,7 +45,7 @@ def pattern_of(secret: str, *, alone: bool = False) -> str:
         plain = before + _plain(core, loose) + (edge if core != inner else "")
     if alone:
         plain = f"{_NOTHING_BEFORE}(?:{plain}){_NOTHING_BEHIND}"
-    return "|".join([plain, *base64_patterns(secret)])
+    return "|".join([plain, *_base64(secret)])
 
 
 def beginnings_of(secret: str) -> str:
@@ -53,6 +54,10 @@ def beginnings_of(secret: str) -> str:
     first = {secret[0], *secret.strip()[:1], "%", "\\", "&", *base64_beginnings(secret)}
     spaces = f"{_SPACES}+" if secret[0].isspace() or secret[0] == "\ufeff" else ""
     return "[" + spaces + "".join(re.escape(each) for each in sorted(first)) + "]"
+
+
+def _base64(secret: str) -> list[str]:
+    return base64_patterns(secret) if len(secret.encode()) >= MIN_LENGTH else []
 
 
 def _is_loose(secret: str) -> bool:

@@ -47,7 +47,8 @@ class Secrets:
         passing: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """A name may stand for several values. ``passing`` are texts that are too common to be
-        hidden within others: they are found alone, with no letter or digit beside them.
+        hidden within others, or too short: they are found alone, with no letter or digit beside
+        them.
 
         Raises InvalidRequest for a name or a value that does not do.
         """
@@ -59,7 +60,7 @@ class Secrets:
         alone = {v: n for n, each in passing.items() for v in each if v not in whole}
         for name in self.names:
             _check_name(name)
-        for value, name in (whole | alone).items():
+        for value, name in whole.items():
             _check(name, value)
         # the longest first: one may be the beginning of another
         longest = sorted((whole | alone).items(), key=lambda item: -len(item[0]))
