@@ -12,7 +12,8 @@ from agentserve.replay.redaction.secrets import MAX_SECRET, MIN_SECRET, Secrets
 def secrets_of(given: Mapping[str, str], hidden: Hidden) -> Secrets:
     """The secrets that were given, and all that was in password fields so far.
 
-    What was there only while it was typed is the beginning of many words: it is hidden where it stands alone, as is a password that is too short.
+    What was there only while it was typed is the beginning of many words: it is hidden where it
+    stands alone, as is a password that is too short.
     """
     whole: dict[str, tuple[str, ...]] = {name: (value,) for name, value in given.items()}
     alone: dict[str, tuple[str, ...]] = {}

@@ -22,6 +22,7 @@ from agentserve.replay.bundle.format import (
     StepLine,
 )
 from agentserve.replay.bundle.writer import RecordingWriter
+from agentserve.replay.redaction.redaction import Redaction
 
 MAX_STEPS = 5000
 
@@ -48,7 +49,9 @@ class Taken:
     """Of the whole, for an export into the same format."""
 
 
-def write_taken(root: Path, name: str, taken: Taken) -> Path:
+def write_taken(
+    root: Path, name: str, taken: Taken, redaction: Redaction | None = None
+) -> Path:
     """Write it as the bundle ``root/<name>``. Raises RecordingError, with nothing written."""
     if not taken.steps:
         raise RecordingError(f"the {taken.format} recording has no steps")
@@ -68,12 +71,13 @@ def write_taken(root: Path, name: str, taken: Taken) -> Path:
         scale=taken.scale,
     )
     _check_sizes(taken)
-    writer = RecordingWriter(root, meta)
+    writer = RecordingWriter(root, meta, redaction)
     try:
-        for png in taken.screenshots.values():
-            writer.add_screenshot(png)
+        # masks change a picture, and with it its hash
+        stored = {sha: writer.add_screenshot(png) for sha, png in taken.screenshots.items()}
         for step in taken.steps:
-            writer.append(step)
+            sha = step.screenshot and stored.get(step.screenshot, step.screenshot)
+            writer.append(step.model_copy(update={"screenshot": sha}))
         writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
     except RecordingError:
         shutil.rmtree(writer.folder, ignore_errors=True)
