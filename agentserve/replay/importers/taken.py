@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,9 +50,7 @@ class Taken:
     """Of the whole, for an export into the same format."""
 
 
-def write_taken(
-    root: Path, name: str, taken: Taken, redaction: Redaction | None = None
-) -> Path:
+def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None = None) -> Path:
     """Write it as the bundle ``root/<name>``. Raises RecordingError, with nothing written."""
     if not taken.steps:
         raise RecordingError(f"the {taken.format} recording has no steps")
@@ -74,7 +73,10 @@ def write_taken(
     writer = RecordingWriter(root, meta, redaction)
     try:
         # masks change a picture, and with it its hash
-        stored = {sha: writer.add_screenshot(png) for sha, png in taken.screenshots.items()}
+        stored = {
+            hashlib.sha256(png).hexdigest(): writer.add_screenshot(png)
+            for png in taken.screenshots.values()
+        }
         for step in taken.steps:
             sha = step.screenshot and stored.get(step.screenshot, step.screenshot)
             writer.append(step.model_copy(update={"screenshot": sha}))

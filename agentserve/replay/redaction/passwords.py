@@ -24,7 +24,9 @@ def typed_passwords(steps: Sequence[StepLine]) -> list[int]:
         step.index
         for step in steps
         if isinstance(step.performed, (Fill, Type))
-        and _is_clear(step.performed.value if isinstance(step.performed, Fill) else step.performed.text)
+        and _is_clear(
+            step.performed.value if isinstance(step.performed, Fill) else step.performed.text
+        )
         and step.target is not None
         and _speaks_of_one(step.target)
     ]

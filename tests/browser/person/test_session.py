@@ -180,7 +180,9 @@ async def test_a_password_stays_one_in_another_field_of_its_name(open_page: Any)
         await calm(session, page.keyboard.type("-2"))
         told = await ended(session, steps)
         assert "-2" not in "".join(str(step.act) for step in told)
-        assert [value for each in session.hidden.lasting.values() for value in each][-1] == "geheim-2"
+        assert [value for each in session.hidden.lasting.values() for value in each][
+            -1
+        ] == "geheim-2"
 
 
 async def test_what_was_in_a_password_field_for_a_moment_is_known(open_page: Any) -> None:
