@@ -292,9 +292,12 @@ class PlaywrightComputer:
 
     def _outcome(self) -> Outcome:
         notes = self._tabs.take_notes()
+        message = " ".join(note.text for note in notes)
+        if len(message) > _MESSAGE_CHARS:
+            message = message[: _MESSAGE_CHARS - 1] + "…"
         return Outcome(
             status="failed" if any(note.failed for note in notes) else "ok",
-            message=" ".join(note.text for note in notes)[:_MESSAGE_CHARS],
+            message=message,
         )
 
 

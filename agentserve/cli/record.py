@@ -135,11 +135,14 @@ def _tell(recorded: PersonRecorded, as_json: bool) -> None:
             "steps": recorded.steps,
             "secrets": list(recorded.secrets),
             "refused": recorded.refused,
+            "warnings": list(recorded.warnings),
         }
         out.print_json(json.dumps(result))
         return
     err.print(f"recorded in {recorded.folder}")
     if recorded.refused:
         err.print(f"[yellow]{recorded.refused} messages from pages were refused[/]")
+    for warning in recorded.warnings:
+        err.print(warning, style="yellow", markup=False, highlight=False)
     given = "".join(f" --secret {name}" for name in recorded.secrets)
     err.print(f"next: {command_name()} replay {recorded.folder}{given}", style="dim")

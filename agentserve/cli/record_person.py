@@ -14,16 +14,17 @@ from playwright.async_api import Browser
 from agentserve import __version__
 from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.network import NetworkRecording
-from agentserve.browser.person import PersonSession, PersonStep
+from agentserve.browser.person import Hidden, PersonSession, PersonStep
 from agentserve.browser.policy import origin_of
+from agentserve.cli.person_secrets import check_findable, secrets_of
 from agentserve.core.elements import PageBox
-from agentserve.core.errors import RecordingError
+from agentserve.core.errors import BrowserFailed, RecordingError
 from agentserve.core.pages import PageSettings
 from agentserve.core.screens import Size
-from agentserve.replay import EndLine, Meta, RecordingWriter, StepLine
-from agentserve.replay.redaction.network import hidden_in_har
+from agentserve.replay import EndLine, Meta, RecordingWriter, StepLine, read_recording
+from agentserve.replay.redaction.afterwards import hide_afterwards
 from agentserve.replay.redaction.redaction import Redaction
-from agentserve.replay.redaction.secrets import MIN_SECRET, Secrets
+from agentserve.replay.redaction.secrets import placeholders_in
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,11 @@ class PersonRecorded:
     folder: Path
     steps: int
     secrets: tuple[str, ...]
-    """Names that stand for what was typed into password fields."""
+    """Names that stand for secrets in what was done: a replay is given their values."""
     refused: int
     """Messages from pages that were none: somebody tampers with the browser, or acts too fast."""
+    warnings: tuple[str, ...] = ()
+    """What of the recording is not as it was asked for, in sentences."""
 
 
 OnStart = Callable[[PersonSession, PlaywrightComputer], None]
@@ -65,9 +68,10 @@ async def record_person(
     recording as well as anything, and is not raised.
 
     ``on_start`` is called when the person may begin. Raises BrowserFailed and RecordingError; what
-    was recorded until then is readable.
+    was recorded until then is readable. Where the network cannot be kept, that is a warning.
     """
-    network = NetworkRecording() if options.settings.network == "recorded" else None
+    network = NetworkRecording(growing=True) if options.settings.network == "recorded" else None
+    warnings: list[str] = []
     async with open_computer(
         browser,
         options.url,
@@ -78,34 +82,36 @@ async def record_person(
         network=network,
     ) as computer:
         await computer.load()
-        book = await asyncio.to_thread(_Book, options, computer.url, on_step)
-        session = PersonSession(computer, book.add)
+        hidden = Hidden(options.secrets)
+        book = await asyncio.to_thread(_Book, options, computer.url, hidden, on_step)
+        session = PersonSession(computer, book.add, hidden)
         await session.begin()
         on_start(session, computer)
         await _until(session, stop)
-        await session.finish()
         try:
+            await session.finish()
             if network is not None:
-                await _keep_network(book.writer, network, session.hidden.values)
+                warnings += await _keep_network(book, network)
         finally:
-            await book.end()
+            await asyncio.to_thread(book.end)
     return PersonRecorded(
-        book.writer.folder, book.steps, tuple(session.hidden.values), session.refused
+        book.writer.folder, book.steps, book.needed, session.refused, tuple(warnings)
     )
 
 
-async def _keep_network(
-    writer: RecordingWriter, network: NetworkRecording, hidden: Mapping[str, str]
-) -> None:
-    """Raises RecordingError, with nothing kept, when a password could not be found in it."""
-    har = await network.finish()
-    if any(len(value) < MIN_SECRET for value in hidden.values()):
-        raise RecordingError(
-            "network.har is left out: a password is too short to be told from other text in it",
-            hint="record without --har, or with a longer password",
-        )
-    har = await asyncio.to_thread(hidden_in_har, har, Secrets(hidden))
-    await asyncio.to_thread(writer.set_network, har)
+async def _keep_network(book: _Book, network: NetworkRecording) -> list[str]:
+    """Returns what is to be said of it."""
+    try:
+        await asyncio.to_thread(book.set_network, await network.finish())
+    except (BrowserFailed, RecordingError) as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return [f"network.har is left out: {error.message}{hint}; a replay needs the live pages"]
+    if network.missing:
+        return [
+            f"the browser was closed before {network.missing} answers were kept: network.har is "
+            "without them"
+        ]
+    return []
 
 
 async def _until(session: PersonSession, stop: asyncio.Event) -> None:
@@ -126,13 +132,21 @@ async def _until(session: PersonSession, stop: asyncio.Event) -> None:
 
 
 class _Book:
-    """The recording's writer. Blocking to make."""
+    """The recording's writer. Blocking, but for ``add``.
+
+    Passwords become known while it is written: each write hides those that are known by then, and
+    at the end the others are hidden in what was written before.
+    """
 
     def __init__(
-        self, options: PersonOptions, url: str, on_step: Callable[[StepLine], None]
+        self,
+        options: PersonOptions,
+        url: str,
+        hidden: Hidden,
+        on_step: Callable[[StepLine], None],
     ) -> None:
         now = datetime.now(UTC)
-        meta = Meta(
+        self._meta = Meta(
             id=f"{now:%Y%m%d-%H%M%S}-{tokens.token_hex(3)}",
             created_at=now.replace(microsecond=0),
             agentserve_version=__version__,
@@ -143,9 +157,13 @@ class _Book:
             viewport=options.viewport,
             page=options.settings,
         )
-        redaction = Redaction(options.masks, Secrets(options.secrets))
-        self.writer = RecordingWriter(options.out, meta, redaction)
+        self._options = options
+        self._hidden = hidden
+        self._network_kept = False
+        self.writer = RecordingWriter(options.out, self._meta, self._redaction())
         self.steps = 0
+        self.needed: tuple[str, ...] = ()
+        """Names of the secrets in what was done. Known at the end."""
         self._on_step = on_step
 
     async def add(self, step: PersonStep) -> None:
@@ -153,7 +171,32 @@ class _Book:
         self.steps += 1
         self._on_step(line)
 
+    def set_network(self, har: bytes) -> None:
+        """Raises RecordingError, with nothing kept."""
+        check_findable(self._hidden)
+        self.writer.redaction = self._redaction()
+        self.writer.set_network(har)
+        self._network_kept = True
+
+    def end(self) -> None:
+        """Raises RecordingError."""
+        redaction = self.writer.redaction = self._redaction()
+        if redaction.secrets:
+            hide_afterwards(self.writer.folder, redaction.secrets)
+        if not self._network_kept and self._meta.page.network == "recorded":
+            page = self._meta.page.model_copy(update={"network": "live"})
+            self._meta = self._meta.model_copy(update={"page": page})
+        self.writer.amend(self._meta)
+        steps = read_recording(self.writer.folder).steps
+        acts = (step.performed.model_dump_json() for step in steps if step.performed)
+        self.needed = tuple(placeholders_in("".join(acts)))
+        self.writer.append(EndLine(end="closed", turns=self.steps))
+
+    def _redaction(self) -> Redaction:
+        return Redaction(self._options.masks, secrets_of(self._options.secrets, self._hidden))
+
     def _write(self, step: PersonStep) -> StepLine:
+        self.writer.redaction = self._redaction()
         view = step.view
         line = StepLine(
             index=self.steps,
@@ -165,8 +208,6 @@ class _Book:
             to_target=step.act.to_target,
             outcome=step.outcome,
         )
+        line = self.writer.redaction.secrets.hidden_in(line)
         self.writer.append(line)
         return line
-
-    async def end(self) -> None:
-        await asyncio.to_thread(self.writer.append, EndLine(end="closed", turns=self.steps))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.console import command_name, out, plain
-from agentserve.core.errors import InvalidRequest
+from agentserve.cli.console import command_name, err, out, plain
+from agentserve.cli.redaction import Mask, Secret, redacted
+from agentserve.core.errors import InvalidRequest, RecordingError
 
 if TYPE_CHECKING:
     from agentserve.replay.importers.taken import Taken
@@ -38,6 +39,8 @@ def import_recording(
     task: Annotated[
         str | None, typer.Option(help="What was to be done. (default: what the source says)")
     ] = None,
+    mask: Mask = None,
+    secret: Secret = None,
     as_json: AsJson = False,
 ) -> None:
     """Take over a recording of another tool, and tell what of it could not be taken over."""
@@ -45,16 +48,28 @@ def import_recording(
 
     from agentserve.replay.importers.detect import take
     from agentserve.replay.importers.taken import write_taken
+    from agentserve.replay.redaction.redaction import Redaction
+    from agentserve.replay.redaction.secrets import Secrets
 
+    kept_out = redacted(mask, secret)
+    redaction = Redaction(kept_out.masks, Secrets(kept_out.secrets))
     name = _id(recording_id, source)
     if os.path.lexists(root / name):
         raise InvalidRequest(f"there is a recording {root / name}", hint="--id gives another name")
     taken = take(source, format_name)
     if task is not None:
         taken = replace(taken, task=task[:8000])
-    folder = write_taken(root, name, taken)
+    folder = write_taken(root, name, taken, redaction)
+    taken = replace(
+        taken,
+        task=redaction.secrets.hidden(taken.task),
+        url=redaction.secrets.hidden(taken.url),
+        steps=tuple(redaction.secrets.hidden_in(step) for step in taken.steps),
+        lost=tuple(redaction.secrets.hidden(sentence) for sentence in taken.lost),
+    )
+    warnings = _warnings(folder, taken)
     if as_json:
-        print(json.dumps(_imported(folder, taken)))
+        print(json.dumps(_imported(folder, taken) | {"warnings": warnings}))
         return
     screens = sum(step.screenshot is not None for step in taken.steps)
     out.print(
@@ -63,6 +78,8 @@ def import_recording(
         highlight=False,
     )
     _tell_lost("not taken over", taken.lost)
+    for warning in warnings:
+        err.print(warning, style="yellow", markup=False, highlight=False)
     out.print(
         f"next: {command_name()} replay {folder} --mode browser", markup=False, highlight=False
     )
@@ -108,6 +125,20 @@ def _id(asked: str | None, source: Path) -> str:
             hint=f"1 to {_ID_CHARS} letters, digits, - and _",
         )
     return asked
+
+
+def _warnings(folder: Path, taken: Taken) -> list[str]:
+    from agentserve.replay.redaction.passwords import typed_passwords
+
+    found = typed_passwords(taken.steps)
+    if not found:
+        return []
+    steps = ", ".join(map(str, found[:10])) + (" and others" if len(found) > 10 else "")
+    return [
+        f"step {steps}: what is typed into a password's field stands in {folder} in clear; "
+        "to keep it out, remove that folder and import again with --secret NAME, the environment "
+        "variable that holds it"
+    ]
 
 
 def _imported(folder: Path, taken: Taken) -> dict[str, object]:

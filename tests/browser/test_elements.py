@@ -96,6 +96,16 @@ async def test_a_page_can_neither_see_nor_bend_the_look(computer: PlaywrightComp
     assert await computer.page.evaluate("() => seen") == 0
 
 
+async def test_a_text_that_was_cut_says_so_and_is_no_way(computer: PlaywrightComputer) -> None:
+    await computer.page.evaluate("save.textContent = 'a '.repeat(150) + 'secret'")
+    target = await computer.element_at(20, 20)
+    assert target is not None and target.text.endswith("a a…") and len(target.text) == 200
+    await computer.page.evaluate("save.textContent = ' '.repeat(3998) + 'secret'")
+    target = await computer.element_at(20, 20)
+    assert target is not None and target.text == "se…"
+    assert not {"aria", "text"} & set(ways(target))
+
+
 async def test_the_first_way_that_finds_one_visible_element_wins(
     computer: PlaywrightComputer,
 ) -> None:

@@ -179,3 +179,32 @@ def test_an_error_is_a_line_and_a_hint_and_steers_no_terminal(tmp_path: Path) ->
         "'crome' is no format" in done.stderr
         and "known: chrome-recorder, playwright" in done.stderr
     )
+
+
+def test_an_import_keeps_out_what_it_is_told_to_and_warns_of_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = [
+        {"type": "setViewport", "width": 800, "height": 600, "deviceScaleFactor": 1,
+         "isMobile": False, "hasTouch": False, "isLandscape": True},
+        {"type": "navigate", "url": "http://127.0.0.1:8000/"},
+        {"type": "change", "value": "hunter2!", "selectors": [["aria/Password"], ["#pw"]]},
+        {"type": "change", "value": "x", "selectors": [["#password-hint"]]},
+        {"type": "change", "value": "ada", "selectors": [["#user"]]},
+    ]  # fmt: skip
+    flow = tmp_path / "flow.json"
+    flow.write_text(json.dumps({"title": "Sign in with hunter2!", "steps": steps}))
+    root = tmp_path / "recordings"
+    shown = run("import", flow, "--out", root, "--id", "clear")
+    assert "step 2, 3: what is typed into a password's field stands in" in shown
+    assert "--secret NAME" in shown
+
+    monkeypatch.setenv("PASSWORD", "hunter2!")
+    options = ("--out", root, "--id", "hidden", "--secret", "PASSWORD", "--mask", "1,2,3,4")
+    told = json.loads(run("import", flow, *options, "--json"))
+    assert [warning.partition(":")[0] for warning in told["warnings"]] == ["step 3"]
+    assert told["task"] == "Sign in with {{secret:PASSWORD}}"
+    meta = read_recording(root / "hidden").meta
+    assert meta.secrets == ["PASSWORD"] and len(meta.masks) == 1
+    files = [path for path in (root / "hidden").rglob("*") if path.is_file()]
+    assert files and not [path for path in files if b"hunter2" in path.read_bytes()]

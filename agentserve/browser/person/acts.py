@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agentserve.browser.person.hidden import Hidden, placeholder
 from agentserve.browser.person.messages import (
     Begin,
     Clicked,
     Dragged,
+    Held,
     Message,
     Pressed,
     Scrolled,
@@ -35,52 +37,17 @@ class Act:
     to_target: ElementTarget | None = None
     typing: bool = False
     """It is what a person has typed into a field so far."""
-
-
-class Hidden:
-    """Values of password fields, by the names that stand for them. They leave memory by no way."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        """By value, also those of which a longer one has become."""
-
-    @property
-    def values(self) -> dict[str, str]:
-        """By name."""
-        return {name: value for value, name in self._names.items()}
-
-    def placeholder(self, value: str, target: ElementTarget | None) -> str:
-        if value not in self._names:
-            # what is told while it is typed begins like the whole of it
-            begun = next(
-                (old for old in reversed(self._names) if old and value.startswith(old)), ""
-            )
-            self._names[value] = self._names[begun] if begun else self._new_name(target)
-        return "{{secret:" + self._names[value] + "}}"
-
-    def hide(self, text: str) -> str:
-        """The text with placeholders for the values in it, the longest first."""
-        for value in sorted(self._names, key=len, reverse=True):
-            if value:
-                text = text.replace(value, "{{secret:" + self._names[value] + "}}")
-        return text
-
-    def _new_name(self, target: ElementTarget | None) -> str:
-        """After the field, as an environment variable is called."""
-        label = (target and target.text) or "PASSWORD"
-        base = re.sub(r"[^A-Z0-9]+", "_", label.upper()).strip("_")[:40]
-        if not re.match(r"[A-Z]", base):
-            base = "PASSWORD"
-        taken, name, number = set(self._names.values()), base, 2
-        while name in taken:
-            name, number = f"{base}_{number}", number + 1
-        return name
+    secret: str = ""
+    """The name that stands for what was typed."""
 
 
 def act_of(message: Message, hidden: Hidden) -> Act | None:
     """The act that a message is about; None for what only begins."""
     match message:
         case Begin():
+            return None
+        case Held(value=value, passing=passing):
+            hidden.held(value, passing, message.target)
             return None
         case Clicked(x=x, y=y, count=2, button="left"):
             return Act(DoubleClick(x=x, y=y), message.target)
@@ -92,19 +59,25 @@ def act_of(message: Message, hidden: Hidden) -> Act | None:
         case Scrolled(x=x, y=y):
             dx, dy = (max(-MAX_SIDE, min(MAX_SIDE, each)) for each in (message.dx, message.dy))
             return Act(Scroll(x=x, y=y, dx=dx, dy=dy))
-        case Typed(secret=True, value=value):
-            value = hidden.placeholder(value, message.target)
-            return Act(Fill(value=value), message.target, typing=True)
-        case Typed(text=str(text)) if len(text) <= MAX_TYPED:
-            return Act(Type(text=text), message.target, typing=True)
-        case Typed(value=value):
-            return Act(Fill(value=value), message.target, typing=True)
+        case Typed():
+            return _typed(message, hidden)
         case Set(value=value):
             return Act(Fill(value=value), message.target)
         case Pressed(keys=keys):
             return _pressed(keys)
         case Unknown(what=what):
             return Act(Unsupported(what=what))
+
+
+def _typed(message: Typed, hidden: Hidden) -> Act:
+    text, value = message.text, message.value
+    if message.secret:
+        name = hidden.typed(value, message.passing, message.target)
+        value = placeholder(name) if value else ""
+        return Act(Fill(value=value), message.target, typing=True, secret=name)
+    if text is not None and len(text) <= MAX_TYPED:
+        return Act(Type(text=text), message.target, typing=True)
+    return Act(Fill(value=value), message.target, typing=True)
 
 
 def _pressed(keys: str) -> Act:
@@ -127,7 +100,7 @@ def merged(before: Act, after: Act) -> Act | None:
         if isinstance(a, Fill) and isinstance(b, Type):
             return replace(before, action=Fill(value=a.value + b.text))
         if isinstance(b, Fill):
-            return replace(before, action=b)
+            return replace(before, action=b, secret=after.secret)
     return None
 
 

@@ -14,6 +14,8 @@ MAX_BYTES = 256 * 1024
 """Of a message: a text of 100,000 characters has room."""
 Value = Annotated[str, StringConstraints(max_length=100_000)]
 
+Passing = Annotated[list[Annotated[str, StringConstraints(max_length=64)]], Field(max_length=100)]
+
 
 class Begin(Wire):
     kind: Literal["begin"]
@@ -54,6 +56,18 @@ class Typed(Wire):
     value: Value
     """What is in the field now."""
     secret: bool
+    passing: Passing = Field(default_factory=list)
+    """What stood in it meanwhile, of a password field."""
+    target: ElementTarget | None
+
+
+class Held(Wire):
+    """Of a password field that nobody has typed into, or that is as it was: no act."""
+
+    kind: Literal["held"]
+    value: Value | None
+    """What is in it; None: that was told before."""
+    passing: Passing
     target: ElementTarget | None
 
 
@@ -75,5 +89,5 @@ class Unknown(Wire):
     what: Annotated[str, StringConstraints(max_length=200)]
 
 
-Message = Begin | Clicked | Dragged | Scrolled | Typed | Set | Pressed | Unknown
+Message = Begin | Clicked | Dragged | Scrolled | Typed | Held | Set | Pressed | Unknown
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])

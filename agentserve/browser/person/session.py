@@ -12,10 +12,11 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
 from agentserve.browser.computer import PlaywrightComputer
-from agentserve.browser.person.acts import Act, Hidden, act_of, merged
+from agentserve.browser.person.acts import Act, act_of, merged
 from agentserve.browser.person.ears import Ears
+from agentserve.browser.person.hidden import Hidden
 from agentserve.browser.person.journeys import History, Move, Travels
-from agentserve.browser.person.messages import Begin, Message
+from agentserve.browser.person.messages import Begin, Held, Message
 from agentserve.core.actions import Done, Navigate
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Unsupported
 from agentserve.core.errors import BrowserFailed
@@ -69,10 +70,13 @@ class PersonSession:
     on, a click becomes a double click. A look at the page is taken whenever it has come to rest.
     """
 
-    def __init__(self, computer: PlaywrightComputer, on_step: OnStep) -> None:
+    def __init__(
+        self, computer: PlaywrightComputer, on_step: OnStep, hidden: Hidden | None = None
+    ) -> None:
         self._computer = computer
         self._on_step = on_step
-        self.hidden = Hidden()
+        self.hidden = hidden or Hidden()
+        """What addresses, targets and views may hold in clear: only acts of typing are without."""
         self.ready = asyncio.Event()
         """The page has been looked at since the last act."""
         self.over = asyncio.Event()
@@ -150,6 +154,9 @@ class PersonSession:
     # what the person does
 
     def _hear(self, page: Page, message: Message) -> None:
+        if isinstance(message, Held):
+            act_of(message, self.hidden)
+            return
         now = asyncio.get_running_loop().time()
         self._acted_at = now
         self._disturbed()
@@ -191,6 +198,7 @@ class PersonSession:
         if self._pending is not None:
             view, url, act = self._pending
             self._pending = None
+            self.hidden.left(act.secret)
             outcome = self._computer.take_outcome()
             if isinstance(act.action, Unsupported):
                 outcome = Outcome(status="failed", message="It has no equal in a recording.")
@@ -325,7 +333,7 @@ class PersonSession:
                 return
             if generation == self._generation:
                 url = self._computer.url or url
-                self._view = View(url, picture, self.hidden.hide(aria))
+                self._view = View(url, picture, aria)
                 self.ready.set()
                 return
 

@@ -29,7 +29,13 @@
   const NAMED_BY_CONTENT = new Set(['button', 'link', 'heading', 'option', 'tab', 'menuitem',
     'checkbox', 'radio', 'switch', 'cell', 'columnheader', 'rowheader', 'treeitem', 'tooltip']);
 
-  const squeeze = text => text.slice(0, 20 * MOST_CHARACTERS).replace(/\s+/g, ' ').trim();
+  // Ends a text that was cut. A way to an element is never made of one; what people read ends with
+  // an ellipsis, before which a recording looks for the first part of a secret.
+  const CUT = '\uffff';
+  const cut = (text, most) => text.length > most ? text.slice(0, most) + CUT : text;
+  const squeeze = text => cut(text, 20 * MOST_CHARACTERS).replace(/\s+/g, ' ').trim();
+  const shortened = text => cut(text, MOST_CHARACTERS - 1).split(CUT)[0]
+    + (text.length >= MOST_CHARACTERS || text.includes(CUT) ? '…' : '');
   const quoted = text => `"${CSS.escape(text)}"`;
   const document_of = root => root.ownerDocument ?? root;
 
@@ -43,7 +49,7 @@
     let text = pseudo(element, '::before');
     for (const node of element.childNodes) {
       if (left.nodes-- <= 0) break;
-      if (node.nodeType === Node.TEXT_NODE) text += node.data.slice(0, MOST_CHARACTERS * 2);
+      if (node.nodeType === Node.TEXT_NODE) text += cut(node.data, MOST_CHARACTERS * 2);
       if (node.nodeType !== Node.ELEMENT_NODE) continue;
       const style = getComputedStyle(node);
       if (style.display === 'none' || style.visibility !== 'visible') continue;
@@ -98,7 +104,7 @@
   function by_role(element, root) {
     const role = role_of(element);
     const name = role && name_of(element, role, root);
-    if (!name || name.length > MOST_CHARACTERS) return null;
+    if (!name || name.length > MOST_CHARACTERS || name.includes(CUT)) return null;
     const like = [`[role=${quoted(role)}]`, ROLES[role]].filter(Boolean).join(', ');
     const candidates = root.querySelectorAll(like);
     if (candidates.length > MOST_CANDIDATES) return null;
@@ -131,7 +137,7 @@
   function by_text(element, root) {
     if (element.childElementCount || element.matches('input, textarea, select, option')) return null;
     const text = squeeze(element.textContent);
-    if (!text || text.length > 80) return null;
+    if (!text || text.length > 80 || text.includes(CUT)) return null;
     const walker = document_of(root).createTreeWalker(root, NodeFilter.SHOW_TEXT);
     let count = 0, left = MOST_NODES;
     while (walker.nextNode()) {
@@ -254,6 +260,6 @@
     box: {x: left, y: top, width: box.width, height: box.height},
     offset: given ? null : [x - left, y - top],
     tag: element.localName.slice(0, MOST_CHARACTERS),
-    text: squeeze(shown).slice(0, MOST_CHARACTERS),
+    text: shortened(squeeze(shown)),
   };
 }

@@ -22,7 +22,13 @@
   const NO_TEXT = 'input[type=checkbox], input[type=radio], input[type=button], '
     + 'input[type=submit], input[type=reset], input[type=image], input[type=file], ' + SET;
 
-  const passwords = new WeakSet();  // fields that were one once: a page may show what is in them
+  const PASSWORD = 'input[type=password], [autocomplete~="current-password"], '
+    + '[autocomplete~="new-password"]';
+  const MOST_PASSING = 100;  // values of a password field that are told with what it came to
+  const LONGEST_PASSING = 64;
+
+  // Fields that were one once: a page may show what is in them, or put another one in their place.
+  const passwords = new WeakSet(), password_names = new Set(), told_of = new WeakMap();
   let pressed = null, wheel = null, wheel_timer = 0, typing = null, typing_timer = 0;
 
   // Of this frame's left upper corner in the viewport; null where another origin is in between.
@@ -60,14 +66,41 @@
   }
   const value_of = element => element.isContentEditable ? element.innerText : element.value;
 
+  function is_password(element) {
+    const named = [element.id, element.getAttribute('name')].filter(Boolean);
+    if (element.matches(PASSWORD)
+      || !['none', '', undefined].includes(getComputedStyle(element).webkitTextSecurity)) {
+      passwords.add(element);
+      named.forEach(name => password_names.add(name));
+    }
+    return passwords.has(element) || named.some(name => password_names.has(name));
+  }
+
   function flush_typing() {
     clearTimeout(typing_timer);
     if (!typing) return;
-    const {element, before, typed, target, secret} = typing;
+    const {element, before, typed, target, secret, passing} = typing;
     const value = value_of(element);
     typing = null;
-    if (value === before) return;
-    tell({kind: 'typed', text: value === before + typed ? typed : null, value, secret, target});
+    if (secret) told_of.set(element, value);
+    if (value !== before) {
+      tell({kind: 'typed', text: value === before + typed ? typed : null, value, secret, passing,
+        target});
+    } else if (passing.length) {
+      tell({kind: 'held', value: null, passing, target});
+    }
+  }
+
+  // What stands in password fields that nobody has typed into: a browser fills them, too.
+  function tell_held() {
+    for (const element of [...document.querySelectorAll('input[type=password]')].slice(0, 50)) {
+      const value = element.value;
+      if (!value || value === element.defaultValue || typing?.element === element
+        || told_of.get(element) === value) continue;
+      told_of.set(element, value);
+      is_password(element);
+      tell({kind: 'held', value, passing: [], target: target_of(element)});
+    }
   }
 
   function flush_wheel() {
@@ -78,6 +111,7 @@
 
   function flush() {
     flush_typing();
+    tell_held();
     flush_wheel();
   }
 
@@ -135,7 +169,7 @@
 
   on('focusin', event => {
     const element = deepest(event);
-    if (is_element(element) && element.matches('input[type=password]')) passwords.add(element);
+    if (is_element(element)) is_password(element);
   });
 
   on('beforeinput', event => {
@@ -145,9 +179,8 @@
     if (!typing) {
       flush_wheel();
       tell({kind: 'begin'});
-      if (element.matches('input[type=password]')) passwords.add(element);
       typing = {element, before: value_of(element), typed: '', target: target_of(element),
-        secret: passwords.has(element)};
+        secret: is_password(element), passing: []};
     }
   });
 
@@ -155,6 +188,11 @@
     if (!typing || deepest(event) !== typing.element) return;
     typing.typed += event.data
       ?? (['insertLineBreak', 'insertParagraph'].includes(event.inputType) ? '\n' : '');
+    // a page may send what is in the field at each key
+    const value = typing.secret ? value_of(typing.element) : '';
+    if (value && value.length <= LONGEST_PASSING && typing.passing.length < MOST_PASSING) {
+      typing.passing.push(value);
+    }
     clearTimeout(typing_timer);
     typing_timer = setTimeout(flush_typing, TYPING_MS);
   });
@@ -172,6 +210,7 @@
     }
   });
   on('focusout', flush_typing);
+  on('submit', flush);
 
   on('keydown', event => {
     if (event.isComposing || ['Control', 'Shift', 'Alt', 'Meta', 'AltGraph'].includes(event.key)) {

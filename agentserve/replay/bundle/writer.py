@@ -72,6 +72,12 @@ class RecordingWriter:
                 raise
             sync_folder(root)
 
+    def amend(self, meta: Meta) -> None:
+        """Write another meta.json in the place of the first: something has become known since."""
+        data = (self.redaction.of(meta).model_dump_json(indent=2) + "\n").encode()
+        with self._lock, self._translated():
+            write_whole(self.folder / META, data)
+
     def add_screenshot(self, png: bytes) -> str:
         """Store a PNG, as it is but for its masks, and return the SHA-256 of what was stored."""
         png = self.masked(png)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from agentserve.replay.bundle.format import (
     StepLine,
 )
 from agentserve.replay.bundle.writer import RecordingWriter
+from agentserve.replay.redaction.redaction import Redaction
 
 MAX_STEPS = 5000
 
@@ -48,7 +50,7 @@ class Taken:
     """Of the whole, for an export into the same format."""
 
 
-def write_taken(root: Path, name: str, taken: Taken) -> Path:
+def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None = None) -> Path:
     """Write it as the bundle ``root/<name>``. Raises RecordingError, with nothing written."""
     if not taken.steps:
         raise RecordingError(f"the {taken.format} recording has no steps")
@@ -68,12 +70,16 @@ def write_taken(root: Path, name: str, taken: Taken) -> Path:
         scale=taken.scale,
     )
     _check_sizes(taken)
-    writer = RecordingWriter(root, meta)
+    writer = RecordingWriter(root, meta, redaction)
     try:
-        for png in taken.screenshots.values():
-            writer.add_screenshot(png)
+        # masks change a picture, and with it its hash
+        stored = {
+            hashlib.sha256(png).hexdigest(): writer.add_screenshot(png)
+            for png in taken.screenshots.values()
+        }
         for step in taken.steps:
-            writer.append(step)
+            sha = step.screenshot and stored.get(step.screenshot, step.screenshot)
+            writer.append(step.model_copy(update={"screenshot": sha}))
         writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
     except RecordingError:
         shutil.rmtree(writer.folder, ignore_errors=True)

@@ -9,7 +9,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from agentserve.core.sessions import TokenMap
 
@@ -18,6 +18,8 @@ W = TypeVar("W", bound=BaseModel)
 _CONTAINERS = (list, tuple, dict)
 Change = Callable[[str, str], str]
 """Of a text and the name of its field."""
+ChangeNumber = Callable[[str], str]
+"""Of a number as JSON writes it, where another tool's data may hold any."""
 
 
 @dataclass(frozen=True)
@@ -29,28 +31,36 @@ class _Field:
     """One of some words, or of a pattern: an id, a hash, a key."""
     max_length: int | None = None
     """Where a text may be cut; None: nowhere."""
+    json: bool = False
+    """It holds any JSON: a number there may become a text."""
 
 
-def changed_texts(value: W, change: Change) -> W:
+def changed_texts(value: W, change: Change, *, number: ChangeNumber = str) -> W:
     """A model like this one. Raises pydantic.ValidationError when it is none any more."""
-    return type(value).model_validate(_changed(value, _Field(), change))
+    return type(value).model_validate(_changed(value, _Field(), change, number))
 
 
-def _changed(value: Any, field: _Field, change: Change) -> Any:
+def _changed(value: Any, field: _Field, change: Change, number: ChangeNumber) -> Any:
     if isinstance(value, TokenMap):
         return value  # its texts are bitmaps
     if isinstance(value, BaseModel):
         fields = _fields(type(value))
-        return {name: _changed(getattr(value, name), fields[name], change) for name in fields}
+        return {
+            name: _changed(getattr(value, name), fields[name], change, number) for name in fields
+        }
     if isinstance(value, str):
         return value if field.fixed or isinstance(value, Enum) else _text(value, field, change)
     if isinstance(value, dict):
         return {
-            _changed(key, field, change): _changed(each, field, change)
+            _changed(key, field, change, number): _changed(each, field, change, number)
             for key, each in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return type(value)(_changed(each, field, change) for each in value)
+        return type(value)(_changed(each, field, change, number) for each in value)
+    if field.json and isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = str(int(value) if float(value).is_integer() else value)
+        changed = number(text)
+        return value if changed == text else changed
     return value
 
 
@@ -65,8 +75,13 @@ def _fields(cls: type[BaseModel]) -> dict[str, _Field]:
     found = {}
     for name, info in cls.model_fields.items():
         fixed, lengths = _facts(info.annotation, info.metadata)
-        found[name] = _Field(name, fixed, None if is_action or not lengths else max(lengths))
+        cut = None if is_action or not lengths else max(lengths)
+        found[name] = _Field(name, fixed, cut, _holds_json(info.annotation))
     return found
+
+
+def _holds_json(annotation: Any) -> bool:
+    return annotation is JsonValue or any(_holds_json(each) for each in get_args(annotation))
 
 
 def _facts(annotation: Any, metadata: Any = ()) -> tuple[bool, list[int]]:

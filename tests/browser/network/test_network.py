@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +13,7 @@ from playwright.async_api import Browser
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.network import Answering, NetworkRecording, Watching, read_har
+from agentserve.browser.network.recording import QUIET_S
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.testing.server import LoopbackServer
@@ -46,6 +48,24 @@ async def recorded(browser: Browser) -> AsyncIterator[tuple[str, bytes, list[str
         await computer.page.wait_for_url("**/new")
         har = await recording.finish()
     yield server.url, har, said
+
+
+async def test_a_file_that_grows_holds_every_request_once_in_its_order(browser: Browser) -> None:
+    recording = NetworkRecording(growing=True)
+    seen: list[str] = []
+    async with (
+        LoopbackServer(make_app()) as server,
+        open_computer(browser, f"{server.url}/", viewport=VIEW, network=recording) as computer,
+    ):
+        computer.page.context.on("request", lambda request: seen.append(request.url))
+        await visit(computer)
+        for _ in range(3):
+            await asyncio.sleep(2 * QUIET_S)
+            await computer.page.evaluate("ask('/count')")
+        files = recording._files
+        har = json.loads(await recording.finish())
+    assert files >= 3 and recording.missing == 0
+    assert [entry["request"]["url"] for entry in har["log"]["entries"]] == seen
 
 
 def test_cookies_are_left_out_of_what_is_recorded(recorded: tuple[str, bytes, list[str]]) -> None:

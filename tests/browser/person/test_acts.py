@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agentserve.browser.person.acts import Act, Hidden, act_of, merged
+from agentserve.browser.person.acts import Act, act_of, merged
+from agentserve.browser.person.hidden import MOST_NAMES, Hidden
 from agentserve.browser.person.journeys import Entry, History, journeys
 from agentserve.browser.person.messages import MESSAGE
 from agentserve.core.actions import Back, Click, DoubleClick, Key, Navigate, Scroll, Type
@@ -78,8 +79,53 @@ def test_a_password_is_never_part_of_an_act() -> None:
     assert again is not None and again.action == first.action
     other = act_of(typed("x", "anderes", secret=True), hidden)
     assert other is not None and other.action == Fill(value="{{secret:PASS_WORD_1_2}}")
-    assert hidden.values == {"PASS_WORD_1": "geheim", "PASS_WORD_1_2": "anderes"}
+    assert hidden.passing == {"PASS_WORD_1": ("geheim",), "PASS_WORD_1_2": ("anderes",)}
     assert "geheim" not in repr(first)
+
+
+def test_all_that_was_in_a_password_field_is_kept_by_its_name() -> None:
+    """Also what was typed over before anything else was done, and a first try."""
+    hidden = Hidden({"GIVEN": "known"})
+    for value in ("hunter2!", "hunter2!x", "hunter2!"):
+        act_of(typed(None, value, secret=True), hidden)
+    assert (hidden.lasting, hidden.passing) == ({}, {"PASS_WORD_1": ("hunter2!", "hunter2!x")})
+    hidden.left("PASS_WORD_1")
+    told = {**dict(typed(None, "hunter2!xy", secret=True)), "passing": ["hunter2!xz"]}
+    act = act_of(message(**told), hidden)
+    assert act is not None and act.secret == "PASS_WORD_1"
+    hidden.left(act.secret)
+    assert hidden.lasting == {"PASS_WORD_1": ("hunter2!", "hunter2!xy")}
+    assert hidden.passing == {"PASS_WORD_1": ("hunter2!x", "hunter2!xz")}
+    assert hidden.names == ("PASS_WORD_1",)
+
+
+def test_a_secret_that_was_given_keeps_its_name() -> None:
+    hidden = Hidden({"GIVEN": "known"})
+    act = act_of(typed(None, "known", secret=True), hidden)
+    assert act is not None and act.action == Fill(value="{{secret:GIVEN}}")
+    hidden.left("GIVEN")
+    assert (hidden.lasting, hidden.passing, hidden.names) == ({}, {}, ())
+
+
+def test_an_emptied_password_field_needs_no_secret() -> None:
+    hidden = Hidden()
+    act = act_of(typed(None, "", secret=True), hidden)
+    assert act is not None and (act.action, act.secret) == (Fill(value=""), "")
+    held = message(kind="held", value=None, passing=["tried"])
+    assert act_of(held, hidden) is None and hidden.passing == {"PASSWORD": ("tried",)}
+
+
+def test_what_a_browser_filled_in_is_kept_as_well() -> None:
+    hidden = Hidden()
+    assert act_of(message(kind="held", value="filled in", passing=[], target=FIELD), hidden) is None
+    assert hidden.lasting == {"PASS_WORD_1": ("filled in",)}
+
+
+def test_passwords_without_end_share_a_name() -> None:
+    hidden = Hidden()
+    for number in range(MOST_NAMES + 5):
+        act_of(typed(None, f"{number:03}", secret=True), hidden)
+    assert len(hidden.names) == MOST_NAMES
 
 
 def writing(action: Any, target: ElementTarget = FIELD) -> Act:

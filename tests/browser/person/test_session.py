@@ -159,10 +159,45 @@ async def test_passwords_stay_out_of_everything(open_page: Any) -> None:
         await calm(session, page.keyboard.type("2"))
         told = await ended(session, steps)
         assert actions(told)[1:] == [Fill(value="{{secret:YOUR_PIN}}")]
-        assert session.hidden.values["YOUR_PIN"] == "geheim-12"
-        assert "geheim" not in "".join(
-            f"{step.act}{step.view and step.view.aria}" for step in steps
-        )
+        assert session.hidden.lasting == {"YOUR_PIN": ("geheim-12",)}
+        passing = session.hidden.passing["YOUR_PIN"]
+        assert {"g", "ge", "geheim-", "geheim-1"} <= set(passing)
+        assert "geheim" not in "".join(str(step.act) for step in steps)
+
+
+async def test_a_password_stays_one_in_another_field_of_its_name(open_page: Any) -> None:
+    """As where an eye beside the field puts one for texts in its place."""
+    async with watched(open_page, "elements.html") as (computer, session, steps):
+        page = computer.page
+        await page.evaluate("document.querySelector('[name=city]').type = 'password'")
+        await calm(session, page.mouse.click(80, 142))
+        await calm(session, page.keyboard.type("geheim"))
+        await page.evaluate("""() => {
+          const old = document.querySelector('[name=city]'), field = old.cloneNode();
+          field.type = 'text'; field.value = old.value; old.replaceWith(field); field.focus();
+          field.setSelectionRange(99, 99);
+        }""")
+        await calm(session, page.keyboard.type("-2"))
+        told = await ended(session, steps)
+        assert "-2" not in "".join(str(step.act) for step in told)
+        assert [value for each in session.hidden.lasting.values() for value in each][
+            -1
+        ] == "geheim-2"
+
+
+async def test_what_was_in_a_password_field_for_a_moment_is_known(open_page: Any) -> None:
+    async with watched(open_page, "elements.html") as (computer, session, steps):
+        page = computer.page
+        await page.evaluate("document.querySelector('[name=city]').type = 'password'")
+        await calm(session, page.mouse.click(80, 142))
+        await page.keyboard.type("hunter2!x")
+        await calm(session, page.keyboard.press("Backspace"))
+        await page.evaluate("document.querySelector('[name=city]').value = 'filled in'")
+        await calm(session, page.mouse.click(20, 50))
+        await ended(session, steps)
+        lasting = [value for each in session.hidden.lasting.values() for value in each]
+        passing = [value for each in session.hidden.passing.values() for value in each]
+        assert set(lasting) == {"hunter2!", "filled in"} and "hunter2!x" in passing
 
 
 async def test_selects_and_boxes(open_page: Any) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 from replay.replay_builders import make_png
 
 from agentserve.core.actions.recorded import ClickElement
-from agentserve.core.elements import ElementTarget, Selector
+from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay import StepLine
+from agentserve.replay import StepLine, read_recording
 from agentserve.replay.bundle.format import MAX_LINE_BYTES
+from agentserve.replay.bundle.verify import verify
 from agentserve.replay.importers.taken import Taken, write_taken
+from agentserve.replay.redaction.redaction import Redaction
+from agentserve.replay.redaction.secrets import Secrets
 
 
 def taken_of(*steps: StepLine, **more: object) -> Taken:
@@ -42,3 +46,21 @@ def test_what_fails_while_it_is_written_is_taken_away(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="not added"):
         write_taken(tmp_path, "r", taken_of(step, screenshots={"0" * 64: make_png()}))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_masks_change_pictures_and_secrets_texts(tmp_path: Path) -> None:
+    png = make_png(3)
+    sha = hashlib.sha256(png).hexdigest()
+    pin = {"pin": 87654321, "value": "hunter2!"}
+    step = StepLine(index=0, url="http://a/?p=hunter2%21", screenshot=sha, origin=pin)
+    taken = taken_of(step, screenshots={sha: png}, data={"title": "hunter2!"})
+    secrets = Secrets({"PASSWORD": "hunter2!", "PIN": "87654321"})
+    mask = PageBox(x=0, y=0, width=5, height=5)
+    folder = write_taken(tmp_path, "r", taken, Redaction((mask,), secrets))
+    again = read_recording(folder)
+    assert again.meta.masks == [mask] and again.meta.secrets == ["PASSWORD", "PIN"]
+    assert again.steps[0].screenshot not in (None, sha)
+    assert again.steps[0].origin == {"pin": "{{secret:PIN}}", "value": "{{secret:PASSWORD}}"}
+    assert not [found for found in verify(folder) if found.severity == "error"]
+    for path in folder.rglob("*"):
+        assert path.is_dir() or not any(v in path.read_bytes() for v in (b"hunter2", b"87654321"))

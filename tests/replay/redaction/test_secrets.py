@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import random
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,81 @@ def test_base64_of_more_than_the_secret(before: str):
         assert mark and header.startswith(first) and header.endswith(last)
         assert len(first) <= len(before) * 4 / 3 + 2, "at most a part of one byte is left"
         assert len(last) <= len("tail:==") * 4 / 3 + 2
+
+
+@pytest.mark.parametrize(
+    ("secret", "written"),
+    [
+        ("pa'ss99word", "'button \"key: pa''ss99word\"'"),
+        ("it''s", "it''''s"),
+        ('pa"ss\\w', '- textbox: "pa\\"ss\\\\w"'),
+        ("multi space  two", "multi space two"),
+        ("multi space  two", "multi%20space+two"),
+        ("two  spaces", "two&nbsp;&#160;spaces"),
+        ("key\nof two\nlines", "key of two lines"),
+        ("key\nof two\nlines", "key%0D%0Aof+two%0D%0Alines"),
+        ("key\nof two\nlines", "key\\r\\nof two\\nlines"),
+        ("key\nof two\nlines", "key\r\nof two\r\nlines"),
+        ("hard\xa0space", "hard space"),
+        ("hard\xa0space", "hard%C2%A0space"),
+        ("  in the middle \n", "in the middle"),
+        ("bell\x07bell", '"bell\\x07bell"'),
+    ],
+)
+def test_what_a_browser_makes_of_a_secret_is_replaced(secret: str, written: str):
+    hidden = Secrets({"PASSWORD": secret}).hidden(f"<{written}>")
+    left = hidden.replace(MARK, "")
+    assert left != hidden and hidden.startswith("<") and hidden.endswith(">")
+    assert not [word for word in re.findall(r"\w+", secret) if len(word) > 1 and word in left]
+
+
+def test_a_secret_of_little_but_white_space_is_found_as_it_is_only():
+    secrets = Secrets({"S": "a   ", "T": "    "})
+    assert secrets.hidden("a b   c\n\n\nd") == "a b   c\n\n\nd"
+    assert secrets.hidden("xa   y") == "x{{secret:S}}y"
+
+
+@pytest.mark.parametrize("secret", ["abcd", "hunter2", "x+y/?", "Ää-1"])
+def test_base64_of_a_short_secret_is_replaced(secret: str):
+    secrets = Secrets({"PASSWORD": secret})
+    for before in ("", "a:", "ab", "user: "):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            token = encode(f"{before}{secret} and more".encode()).decode()
+            first, mark, last = secrets.hidden(f"x={token};").partition(MARK)
+            assert mark and len(first) <= 3 + len(before) * 4 / 3
+            assert len(last) <= 4 + len(" and more") * 4 / 3
+    assert secrets.hidden("YTpodW50ZXI5") == "YTpodW50ZXI5"
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("key: correct hor…", "key: {{secret:S}}…"),
+        ('The page said: "my corre…" Yes.', 'The page said: "my {{secret:S}}…" Yes.'),
+        ("cor…", "cor…"),
+        ("corre and more…", "corre and more…"),
+    ],
+)
+def test_the_beginning_of_a_secret_before_a_cut_is_replaced(text: str, hidden: str):
+    assert Secrets({"S": "correct  horse"}).hidden(text) == hidden
+
+
+def test_a_number_of_another_tools_data_is_replaced_when_it_is_the_secret():
+    data = {"pin": 87654321, "same": [87654321.0, True], "more": 876543219, "x": 0.5}
+    line = step_of_secrets().model_copy(update={"origin": data})
+    hidden = Secrets({"PIN": "87654321"}).hidden_in(line)
+    pin = placeholder("PIN")
+    assert hidden.origin == {"pin": pin, "same": [pin, True], "more": 876543219, "x": 0.5}
+    assert hidden.result == line.result
+
+
+def test_a_name_may_stand_for_several_values_and_for_passing_ones():
+    secrets = Secrets({"P": ("hunter2!", "hunter3!"), "Q": ()}, {"P": ("hunt", "hunter2!x")})
+    assert secrets.names == ("P", "Q")
+    told = 'hunter2! hunter3! hunter2!x hunting p=hunt&q %22hunt%22 {"p": "hunt"}'
+    assert secrets.hidden(told).replace(placeholder("P"), "*") == (
+        '* * * hunting p=*&q %22*%22 {"p": "*"}'
+    )
 
 
 def test_other_text_is_left_alone():
@@ -220,6 +296,8 @@ def test_in_an_address_a_secret_is_encoded():
 
 def test_hostile_text_makes_no_search_endless():
     """Runs of escapes that could be shared out in more ways than can be tried."""
-    secrets = Secrets({"A": '\\"' * 7 + "x"})
-    for text in ('\\\\\\"' * 10_000, "\\" * 50_000, "&amp;" * 10_000, "%25" * 10_000):
+    secrets = Secrets({"A": '\\"' * 7 + "x", "B": "'" * 9 + "x", "C": " ' + x", "D": " \n abcd \n"})
+    backslashes = ('\\\\\\"' * 10_000, "\\" * 50_000, "&amp;" * 10_000, "%25" * 10_000)
+    spaces = (" " * 50_000, "'" * 50_000, "+ " * 20_000, "\\n" * 20_000, " ' +" * 10_000)
+    for text in (*backslashes, *spaces):
         assert secrets.hidden(text) == text
