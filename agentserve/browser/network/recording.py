@@ -35,7 +35,7 @@ class NetworkRecording:
         path = Path(self._folder) / "network.har"
         await context.tracing.start_har(path, content="embed", mode="minimal")
 
-    async def take_notes(self) -> list[NetworkNote]:
+    async def take_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
         return []
 
     async def finish(self) -> bytes:
