@@ -46,8 +46,10 @@ class Watching:
         context.on("requestfailed", self._ended)
 
     async def take_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while asyncio.get_running_loop().time() < deadline and any(map(self._waits, self._open())):
+        # polled: that a page is gone, and its requests with it, is told by nothing
+        for _ in range(round(wait_s / _POLL_S)):
+            if not any(map(self._waits, self._open())):
+                break
             await asyncio.sleep(_POLL_S)
         for request in self._open() if wait_s else ():
             if request not in self._answered and self._waits(request):

@@ -102,11 +102,11 @@ def _step(own: StepExpectation, report: StepReport) -> StepExpectation:
 
 def _found(differences: Iterable[Difference]) -> dict[str, AcceptedTarget]:
     """What was found instead of the action's element: only that is accepted, and no other text."""
-    return {
-        "target": AcceptedTarget(text=each.replayed)  # type: ignore[arg-type]
-        for each in differences
-        if each.field == "action.target"
-    }
+    for each in differences:
+        if each.field == "action.target":
+            assert each.replayed is None or isinstance(each.replayed, str)
+            return {"target": AcceptedTarget(text=each.replayed)}
+    return {}
 
 
 def _usage(

@@ -94,11 +94,11 @@ class ScreenRule(Wire):
     pixels are equal. pixelmatch's default; Playwright's 0.2 lets a button's shade go."""
     count_antialiasing: bool = False
     """Whether pixels that are there to smooth an edge count as well."""
-    shade: Annotated[float, Field(ge=0, le=100)] | None = 4.0
+    shade: Annotated[float, Field(ge=0, le=100)] | None = 2.0
     """Of a colour's distance (CIE 1976 L*a*b*): in areas whose pixels all changed by more than this
     they are different whatever ``threshold`` says, which takes a pale red for a pale green. An area
-    is wider than a caret or the edges of letters. Neighbours on a colour chart that most people
-    tell apart are 2 to 4 apart. None: such areas are compared as other pixels are."""
+    is wider than a caret or the edges of letters. People tell colours apart from 2.3 on; what
+    another graphics card rounds is below 1. None: areas are compared as other pixels are."""
     max_share: Share | None = None
     """Of the compared pixels: so many may be different. None: none, or with ``window`` any."""
     window: Annotated[int, Field(ge=1, le=MAX_SIDE)] | None = None

@@ -30,14 +30,19 @@ _LINEAR = np.where(
 
 
 def shaded_areas(
-    before: np.ndarray, after: np.ndarray, changed: np.ndarray, most: float, scale: float
+    before: np.ndarray,
+    after: np.ndarray,
+    changed: np.ndarray,
+    seen: np.ndarray,
+    most: float,
+    scale: float,
 ) -> np.ndarray:
     """bool [height, width]: the pixels of areas that changed by more than ``most`` in L*a*b*. RGB,
     uint8 [height, width, 3], before and after; ``changed`` are their pixels that may be different,
-    ``scale`` is px per CSS px."""
+    ``seen`` those that are found to be, ``scale`` is px per CSS px."""
     areas = np.zeros(changed.shape, bool)
-    far = np.zeros(changed.shape, bool)
-    far[changed] = distances(before[changed], after[changed]) > most
+    far, left = seen.copy(), changed & ~seen
+    far[left] = distances(before[left], after[left]) > most
     wide = _opened(far, max(2, round(_STROKE * scale)))
     if not wide.any():
         return areas
@@ -76,6 +81,4 @@ def _sums(mask: np.ndarray, edge: int) -> np.ndarray:
     height, width = mask.shape
     sums = np.zeros((height + 1, width + 1), np.int32)
     sums[1:, 1:] = mask.cumsum(axis=0, dtype=np.int32).cumsum(axis=1)
-    return (
-        sums[edge:, edge:] - sums[:-edge, edge:] - sums[edge:, :-edge] + sums[:-edge, :-edge]
-    )
+    return sums[edge:, edge:] - sums[:-edge, edge:] - sums[edge:, :-edge] + sums[:-edge, :-edge]

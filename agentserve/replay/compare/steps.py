@@ -39,7 +39,7 @@ def compare_turn(
     its prompt extends the last one. ``viewport`` is the step's, in CSS px.
 
     The decision of a turn that was rebuilt is compared with a rebuilt one's alone; where only one
-    of them was, a note says so and nothing is said of the decision. Raises InvalidRequest for a pattern that is none.
+    of them was, a note says so. Raises InvalidRequest for a pattern that is none.
     """
     own = (expectations or Expectations()).at(step.index)
     recorded = step.result

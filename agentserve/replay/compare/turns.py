@@ -95,9 +95,7 @@ def action_differences(
     """The same for the actions alone. Of two kinds, the whole actions differ, in compact form."""
     if not rule.checked:
         return []
-    first = AcceptedAction(
-        action=recorded, box=element_box(target), to_box=element_box(to_target)
-    )
+    first = AcceptedAction(action=recorded, box=element_box(target), to_box=element_box(to_target))
     same = _same_elements((target, to_target), now)
     return _nearest(
         first,

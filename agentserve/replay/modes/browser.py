@@ -90,7 +90,7 @@ async def replay_browser(
             error=failure,
             differences=differences,
             settings={"tolerance": f"{tolerance_px:g} px", "late": f"{late_s:g} s"},
-            notes=[*replay.notes, *_not_looked_at(recording)],
+            notes=[*replay.notes, *_not_looked_at(recording, expectations)],
             seconds=time.perf_counter() - begun,
         ),
         recording,
@@ -195,13 +195,17 @@ def _at_points_of(recorded: Any, performed: Any) -> Any:
     return recorded.model_copy(update=moved)
 
 
-def _not_looked_at(recording: Recording) -> list[str]:
-    """A recording that ends with an action has no screen behind it."""
-    if not recording.steps or isinstance(recording.steps[-1].performed, Done | None):
+def _not_looked_at(recording: Recording, expectations: Expectations) -> list[str]:
+    """A recording that ends with an action has no screen behind it: nothing but a check of the task
+    or of expect.json says what that came to."""
+    checked = recording.end is not None and recording.end.success is not None
+    if checked or expectations.outcome.expression is not None or not recording.steps:
+        return []
+    if isinstance(recording.steps[-1].performed, Done | None):
         return []
     return [
-        "what the last step led to on the screen is not compared: the recording has no screen after "
-        "it; an outcome.expression in expect.json can ask the page"
+        "what the last step led to on the screen is not compared: the recording has no screen "
+        "after it; an outcome.expression in expect.json can ask the page"
     ]
 
 

@@ -20,9 +20,7 @@ LONGEST_LABEL = 80
 """Characters of a text that tells an element from others."""
 
 
-def aim_differences(
-    step: StepLine, performed: Performed, own: StepExpectation
-) -> list[Difference]:
+def aim_differences(step: StepLine, performed: Performed, own: StepExpectation) -> list[Difference]:
     """Whether the element was found, and where; ``performed`` has no secrets. ``own`` holds for the
     step. What was accepted of the element, and where it lies, are two things. Pure."""
     rule = own.actions
@@ -31,8 +29,7 @@ def aim_differences(
     differences = []
     found = _found_difference(step, performed)
     if found is not None and not any(
-        one.target is not None and one.target.text == found.replayed
-        for one in own.accepted_actions
+        one.target is not None and one.target.text == found.replayed for one in own.accepted_actions
     ):
         differences.append(found)
     action = performed.action

@@ -64,11 +64,7 @@ def report_of(
         error=error,
         notes=[*_of_the_recording(recording), *notes, *nothing],
         seconds=seconds,
-        same=error is None
-        and whole
-        and different == 0
-        and not differences
-        and not nothing,
+        same=error is None and whole and different == 0 and not differences and not nothing,
     )
 
 
