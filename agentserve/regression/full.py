@@ -62,7 +62,7 @@ async def replay_full(
         told = failure_of(error, None, Secrets(secrets).hidden)
         return Replayed(report_of(recording, "full", [], error=told), recording)
     steps = [
-        _compared(was, now, rules, viewport_at(recording, was.index))
+        compare_step(was, now, rules, viewport_at(recording, was.index))
         for was, now in zip(recording.steps, again.steps, strict=False)
     ]
     last = recording.steps[-1].index if recording.steps else 0
@@ -129,7 +129,7 @@ def _usages(recording: Recording) -> list[Usage]:
     return [step.result.usage for step in recording.steps if step.result is not None]
 
 
-def _compared(was: StepLine, now: StepLine, rules: Expectations, viewport: Size) -> StepReport:
+def compare_step(was: StepLine, now: StepLine, rules: Expectations, viewport: Size) -> StepReport:
     """What was decided, and what it cost by the budgets; the counts of other screens are other
     ones."""
     own = rules.at(was.index)

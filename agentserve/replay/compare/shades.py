@@ -54,14 +54,15 @@ def shaded_areas(
 
 def distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Of colours, RGB uint8 [n, 3], in L*a*b*: float32 [n]"""
-    return np.sqrt(((_lab(one) - _lab(other)) ** 2).sum(axis=1))
+    x, y, z = _cube_roots(one) - _cube_roots(other)
+    return np.sqrt((116 * y) ** 2 + (500 * (x - y)) ** 2 + (200 * (y - z)) ** 2)
 
 
-def _lab(rgb: np.ndarray) -> np.ndarray:
-    xyz = _LINEAR[rgb] @ _XYZ.T
+def _cube_roots(rgb: np.ndarray) -> np.ndarray:
+    """Of X, Y and Z, as L*a*b* takes them: float32 [3, n]"""
+    xyz = _XYZ @ _LINEAR[rgb.T]
     small = xyz * np.float32(841 / 108) + np.float32(4 / 29)
-    x, y, z = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), small).T
-    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+    return np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), small)
 
 
 def _opened(mask: np.ndarray, edge: int) -> np.ndarray:
