@@ -87,7 +87,7 @@ def compare_screens(
     seen = _different_pixels(before, after, changed, rule) & compared
     different = seen
     if rule.shade is not None:
-        different = seen | shaded_areas(before, after, changed, seen, rule.shade, max(scale))
+        different = seen | shaded_areas(before, after, changed & ~seen, rule.shade, max(scale))
     count = int(different.sum())
     share = count / max(1, int(compared.sum()))
     reasons = _reasons(different, share, rule, scale)

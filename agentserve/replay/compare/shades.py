@@ -33,16 +33,15 @@ def shaded_areas(
     before: np.ndarray,
     after: np.ndarray,
     changed: np.ndarray,
-    seen: np.ndarray,
     most: float,
     scale: float,
 ) -> np.ndarray:
     """bool [height, width]: the pixels of areas that changed by more than ``most`` in L*a*b*. RGB,
-    uint8 [height, width, 3], before and after; ``changed`` are their pixels that may be different,
-    ``seen`` those that are found to be, ``scale`` is px per CSS px."""
+    uint8 [height, width, 3], before and after; ``changed`` are their pixels that are not equal and were
+    not found to be different, ``scale`` is px per CSS px."""
     areas = np.zeros(changed.shape, bool)
-    far, left = seen.copy(), changed & ~seen
-    far[left] = distances(before[left], after[left]) > most
+    far = np.zeros(changed.shape, bool)
+    far[changed] = distances(before[changed], after[changed]) > most
     wide = _opened(far, max(2, round(_STROKE * scale)))
     if not wide.any():
         return areas

@@ -204,17 +204,19 @@ def test_what_is_narrow_or_small_has_no_shade(box: tuple[int, ...]):
     assert compared(ground, other)
 
 
-def test_text_that_lies_half_a_px_elsewhere_has_no_shade():
-    def page(x: float) -> Image.Image:
-        image = Image.new("RGB", (400, 300), (255, 255, 255))
+@pytest.mark.parametrize("quarters", [1, 2])
+def test_text_that_lies_a_part_of_a_px_elsewhere_has_no_shade(quarters: int):
+    def page(quarters: int) -> Image.Image:
+        image = Image.new("RGB", (1600, 1200), (255, 255, 255))
         pen = ImageDraw.Draw(image)
         for row in range(12):
-            font = ImageFont.load_default(12 + 2 * row)
-            pen.text((20 + x, 5 + 24 * row), "Settings of the account", (90, 90, 90), font)
-        return image
+            font = ImageFont.load_default(4 * (12 + row))
+            pen.text((80 + quarters, 96 * row), "Settings of the account", (90, 90, 90), font)
+        return image.resize((400, 300), Image.BOX)
 
-    rule = ScreenRule(threshold=1)
-    assert compared(page(0), page(0.5), rule) == []
+    one, other = page(0), page(quarters)
+    plain = compared(one, other, ScreenRule(shade=None))
+    assert [d.replayed for d in compared(one, other)] == [d.replayed for d in plain]
 
 
 def test_a_whole_screen_of_another_shade_is_measured_in_time():
