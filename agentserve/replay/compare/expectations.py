@@ -73,7 +73,8 @@ class ActionRule(Wire):
 
     checked: bool = True
     same_element: bool = True
-    """Points are equal when the replayed one lies in the element that the recorded one hit."""
+    """Points are equal when the replayed one lies in the element that the recorded one hit. Not in
+    the mode browser, which finds elements by their selectors and tells where they went."""
     regions: Regions = ()
     """Points are equal when both lie in one of these boxes."""
     tolerance_px: Annotated[float, Field(ge=0, le=MAX_SIDE)] = 12.0
@@ -110,7 +111,8 @@ class ScreenRule(Wire):
 
 
 class UsageRule(Wire):
-    """What turns may cost, and which of their counts must be those of the recording."""
+    """What turns may cost, and which of their counts must be those of the recording. The budgets
+    hold in the modes model and full, the counts in the mode model."""
 
     counts: tuple[
         Literal["screen_tokens", "sent_tokens", "visual_tokens", "pruned_tokens", "freed_tokens"],

@@ -30,15 +30,11 @@ _LINEAR = np.where(
 
 
 def shaded_areas(
-    before: np.ndarray,
-    after: np.ndarray,
-    changed: np.ndarray,
-    most: float,
-    scale: float,
+    before: np.ndarray, after: np.ndarray, changed: np.ndarray, most: float, scale: float
 ) -> np.ndarray:
     """bool [height, width]: the pixels of areas that changed by more than ``most`` in L*a*b*. RGB,
-    uint8 [height, width, 3], before and after; ``changed`` are their pixels that are not equal and were
-    not found to be different, ``scale`` is px per CSS px."""
+    uint8 [height, width, 3], before and after; ``changed`` are the pixels that are not equal and
+    were not found to be different, ``scale`` is px per CSS px."""
     areas = np.zeros(changed.shape, bool)
     far = np.zeros(changed.shape, bool)
     far[changed] = distances(before[changed], after[changed]) > most
