@@ -251,8 +251,8 @@ class PlaywrightComputer:
             self._check_alive()
             raise BrowserFailed(f"no aria snapshot: {_first_line(error)}") from error
 
-    async def network_notes(self) -> list[NetworkNote]:
-        return [] if self._network is None else await self._network.take_notes()
+    async def network_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
+        return [] if self._network is None else await self._network.take_notes(wait_s)
 
     async def _perform(
         self, action: RecordedAction, doing: Callable[[], Awaitable[None]]

@@ -12,7 +12,7 @@ import typer
 
 from agentserve.cli.console import command_name, err, out, plain
 from agentserve.cli.redaction import Mask, Secret, redacted
-from agentserve.core.errors import InvalidRequest, RecordingError
+from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from agentserve.replay.importers.taken import Taken

@@ -130,8 +130,9 @@ class RecordedComputer(Computer, Protocol):
         """Aria snapshot of the page in front, as YAML. Raises BrowserFailed."""
         ...
 
-    async def network_notes(self) -> list[NetworkNote]:
-        """What the network did otherwise since the last call."""
+    async def network_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
+        """What the network did otherwise since the last call. With ``wait_s`` requests that are
+        still open are waited for so long, and those without an answer then are noted."""
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
+from pydantic_core import from_json
 
 from agentserve.agents.run import OpenedPage, open_target
 from agentserve.browser.ask import ask
@@ -25,9 +26,10 @@ from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import Expectations, OutcomeRule
 from agentserve.replay.compare.outcome import outcome_differences
 from agentserve.replay.compare.screens import screen_differences
+from agentserve.replay.compare.viewports import viewport_at
 from agentserve.replay.modes.browser import replay_browser
 from agentserve.replay.modes.reporting import failure_of, report_of
-from agentserve.replay.redaction.secrets import revealed
+from agentserve.replay.redaction.secrets import Secrets, revealed
 from agentserve.replay.results import OnStep
 
 
@@ -39,6 +41,7 @@ async def replay_in_browser(
     on_step: OnStep | None,
 ) -> Replayed:
     """Raises RecordingError for a damaged recording, and for one that does not say its page."""
+    secrets = Secrets(options.secrets)
     try:
         network = network_of(recording, options)
         async with open_recorded(browser, recording, network, options.secrets) as opened:
@@ -48,16 +51,16 @@ async def replay_in_browser(
                 compare_screens=partial(compare_screens, recording, rules),
                 compare_aria=partial(compare_aria, recording, rules),
                 fill=_filled(options),
-                tolerance_px=rules.actions.tolerance_px,
-                accepted=lambda step: rules.at(step.index).accepted_actions,
+                secrets=secrets,
+                expectations=rules,
                 go_by_unsupported=options.go_by_unsupported,
                 on_step=on_step,
             )
-            return await _ended(replayed, opened, rules.outcome)
+            return await _ended(replayed, opened, rules.outcome, secrets)
     except RecordingError:
         raise
     except AgentServeError as error:  # the page cannot be opened any more: that is a result
-        report = report_of(recording, "browser", [], error=failure_of(error, None))
+        report = report_of(recording, "browser", [], error=failure_of(error, None, secrets.hidden))
         return Replayed(report, recording)
 
 
@@ -75,7 +78,9 @@ async def open_recorded(
         yield opened
 
 
-async def _ended(replayed: Replayed, opened: OpenedPage, rule: OutcomeRule) -> Replayed:
+async def _ended(
+    replayed: Replayed, opened: OpenedPage, rule: OutcomeRule, secrets: Secrets
+) -> Replayed:
     """With what is wrong where the last step has led. Raises BrowserFailed when the page does not
     answer."""
     report, was = replayed.report, replayed.recording.end
@@ -85,7 +90,7 @@ async def _ended(replayed: Replayed, opened: OpenedPage, rule: OutcomeRule) -> R
     if opened.check is not None and was is not None and was.success is not None:
         state = await opened.check()
         now = was.model_copy(update={"success": state.success})
-    value, failure = await value_of(opened, rule)
+    value, failure = await value_of(opened, rule, secrets)
     differences = outcome_differences(was if now else None, now, rule, value=value, failure=failure)
     if not differences:
         return replayed
@@ -93,15 +98,25 @@ async def _ended(replayed: Replayed, opened: OpenedPage, rule: OutcomeRule) -> R
     return replace(replayed, report=report.model_copy(update=changes))
 
 
-async def value_of(opened: OpenedPage, rule: OutcomeRule) -> tuple[Any, str]:
-    """What the rule's script gives in the page that the last step has led to, and why it gives
-    nothing. Raises BrowserFailed when the page does not answer."""
+async def value_of(opened: OpenedPage, rule: OutcomeRule, secrets: Secrets) -> tuple[Any, str]:
+    """What the rule's script gives in the page that the last step has led to, as JSON says it, and
+    why it gives nothing; both without the values of ``secrets``. Raises BrowserFailed when the page
+    does not answer."""
     if rule.expression is None:
         return None, ""
+    # JSON has no such numbers; their names are no number that anyone expects
+    named = "(_, each) => Number.isFinite(each) || typeof each !== 'number' ? each : String(each)"
+    script = f"async () => JSON.stringify(await (() => ({rule.expression}\n))(), {named})"
     try:
-        return await ask(opened.computer.page, f"() => ({rule.expression}\n)"), ""
+        text = await ask(opened.computer.page, script)
     except PlaywrightError as error:
-        return None, f"the page answered: {error.message.splitlines()[0]}"
+        return None, secrets.hidden(f"the page answered: {error.message.splitlines()[0]}")
+    if text is None:
+        return None, ""  # undefined, or a function
+    try:
+        return from_json(secrets.hidden(text), allow_inf_nan=False), ""
+    except (TypeError, ValueError):
+        return None, "the script gives what is no JSON"
 
 
 def network_of(recording: Recording, options: ReplayOptions) -> Network | None:
@@ -114,10 +129,10 @@ def network_of(recording: Recording, options: ReplayOptions) -> Network | None:
                 hint="record it with --har, or replay it with --network live",
             )
         return None
-    har, url = read_har(data), recording.meta.url
+    har, url, hidden = read_har(data), recording.meta.url, Secrets(options.secrets).hidden
     if options.network == "recorded":
-        return Answering(har, options.on_miss, recorded_url=url)
-    return Watching(har, recorded_url=url)
+        return Answering(har, options.on_miss, recorded_url=url, hidden=hidden)
+    return Watching(har, recorded_url=url, hidden=hidden)
 
 
 def compare_screens(
@@ -127,7 +142,11 @@ def compare_screens(
     own = rules.at(step.index)
     accepted = [partial(recording.screenshot, sha) for sha in own.accepted_screens]
     return screen_differences(
-        was, now, own.screens, viewport=recording.meta.viewport, accepted=accepted
+        was,
+        now,
+        own.screens,
+        viewport=viewport_at(recording, step.index),
+        accepted=accepted,
     )
 
 

@@ -15,7 +15,8 @@ from agentserve.client import RouterClient
 from agentserve.core.actions.recorded import describe
 from agentserve.core.config import RunConfig
 from agentserve.core.errors import AgentServeError, BrowserFailed, RecordingError
-from agentserve.core.sessions import ScreenPolicy
+from agentserve.core.screens import Size
+from agentserve.core.sessions import ScreenPolicy, Usage
 from agentserve.regression.browsing import value_of
 from agentserve.regression.targets import live_target
 from agentserve.replay import Recording, Replayed, read_recording
@@ -23,8 +24,12 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import Expectations, OutcomeRule
 from agentserve.replay.compare.outcome import outcome_differences
-from agentserve.replay.compare.turns import action_differences
+from agentserve.replay.compare.prefix import prefix_differences
+from agentserve.replay.compare.turns import action_differences, turn_differences
+from agentserve.replay.compare.usage import budget_differences, turn_usage_differences
+from agentserve.replay.compare.viewports import viewport_at
 from agentserve.replay.modes.reporting import failure_of, report_of
+from agentserve.replay.redaction.secrets import Secrets
 from agentserve.replay.results import Side, StepReport
 
 SLACK_TURNS = 5
@@ -54,18 +59,28 @@ async def replay_full(
     except RecordingError:
         raise
     except AgentServeError as error:  # no page, no session: that is a result
-        return Replayed(report_of(recording, "full", [], error=failure_of(error, None)), recording)
+        told = failure_of(error, None, Secrets(secrets).hidden)
+        return Replayed(report_of(recording, "full", [], error=told), recording)
     steps = [
-        _compared(was, now, rules) for was, now in zip(recording.steps, again.steps, strict=False)
+        compare_step(was, now, rules, viewport_at(recording, was.index))
+        for was, now in zip(recording.steps, again.steps, strict=False)
     ]
+    last = recording.steps[-1].index if recording.steps else 0
+    answers = rules.at(last).actions
     report = report_of(
         recording,
         "full",
         steps,
         differences=[
             *_path(recording.steps, again.steps),
+            *budget_differences(_usages(recording), _usages(again), rules.usage),
             *outcome_differences(
-                recording.end, again.end, rules.outcome, value=value, failure=failure
+                recording.end,
+                again.end,
+                rules.outcome,
+                value=value,
+                failure=failure,
+                answers=answers.texts if answers.checked else None,
             ),
         ],
         notes=[f"the task was done anew in {len(again.steps)} turns"],
@@ -84,15 +99,15 @@ async def _run_again(
     secrets: Mapping[str, str],
 ) -> tuple[Recording, Any, str]:
     """The new recording; what the rule's script gave at its end, and why it gave nothing."""
-    run, meta = recording.agent(), recording.meta
+    run, meta, hidden = recording.agent(), recording.meta, Secrets(secrets)
     given: tuple[Any, str] = (None, "")
 
     async def ended(opened: OpenedPage) -> None:
         nonlocal given
         try:
-            given = await value_of(opened, rule)
+            given = await value_of(opened, rule, hidden)
         except BrowserFailed as error:
-            given = (None, error.message)
+            given = (None, hidden.hidden(error.message))
 
     fields = run.session.model_dump(include=set(ScreenPolicy.model_fields))
     finished = await run_agent(
@@ -110,16 +125,31 @@ async def _run_again(
     return read_recording(finished.recording), *given
 
 
-def _compared(was: StepLine, now: StepLine, rules: Expectations) -> StepReport:
+def _usages(recording: Recording) -> list[Usage]:
+    return [step.result.usage for step in recording.steps if step.result is not None]
+
+
+def compare_step(was: StepLine, now: StepLine, rules: Expectations, viewport: Size) -> StepReport:
+    """What was decided, and what it cost by the budgets; the counts of other screens are other
+    ones."""
     own = rules.at(was.index)
-    differences = action_differences(
-        was.performed,
-        now.performed,
-        own.actions,
-        target=was.target,
-        to_target=was.to_target,
-        accepted=own.accepted_actions,
-    )
+    asked: dict[str, Any] = {
+        "target": was.target,
+        "to_target": was.to_target,
+        "now": (now.target, now.to_target),
+        "viewport": viewport,
+        "accepted": own.accepted_actions,
+    }
+    if was.result is None or now.result is None:
+        differences = action_differences(was.performed, now.performed, own.actions, **asked)
+    else:
+        differences = turn_differences(was.result, now.result, own.actions, **asked)
+    if now.result is not None:
+        budgets = own.usage.model_copy(update={"counts": ()})
+        usage = was.result and was.result.usage
+        differences += turn_usage_differences(usage, now.result.usage, budgets)
+        if own.prefix:
+            differences += prefix_differences(was.result, now.result)
     return StepReport(
         index=was.index,
         recorded=_side(was),

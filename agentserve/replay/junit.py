@@ -91,6 +91,7 @@ def _add_properties(case: ElementTree.Element, report: ReplayReport) -> None:
         "task": report.task,
         "steps": str(totals.recorded_steps),
         "steps.same": str(totals.same),
+        "steps.not_compared": str(totals.not_compared),
         **{f"settings.{name}": value for name, value in report.settings.items()},
     }
     for side, usage in (("recorded", totals.recorded_usage), ("replayed", totals.replayed_usage)):

@@ -51,6 +51,10 @@ class StepReport(Wire):
     recorded: Side
     replayed: Side
     same: bool
+    """Nothing differs of what was compared."""
+    compared: bool = True
+    """False: what was decided was not compared, a note of the report says why. Without differences
+    such a step is neither the same nor different."""
     differences: list[Difference]
 
 
@@ -71,6 +75,8 @@ class Totals(Wire):
     replayed_steps: int
     same: int
     different: int
+    not_compared: int = 0
+    """Steps without differences whose decision was not compared."""
     recorded_usage: Usage
     replayed_usage: Usage
 
@@ -101,7 +107,7 @@ class ReplayReport(Wire):
     """What makes a difference explainable, in sentences."""
     seconds: float = 0.0
     same: bool
-    """Every recorded step was replayed, at least one, and nothing differs."""
+    """Every recorded step was replayed, at least one was compared, and nothing differs."""
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,13 @@ def _mark(same: bool) -> Text:
 
 
 def _add_step(tree: Tree, step: StepReport) -> None:
-    line = Text.assemble(_mark(step.same), f" step {step.index}  ", decided(step.recorded))
+    not_compared = step.same and not step.compared
+    mark = Text("–", style="yellow") if not_compared else _mark(step.same)
+    line = Text.assemble(mark, f" step {step.index}  ", decided(step.recorded))
     if costs := _costs(step.recorded.usage, step.replayed.usage):
         line.append(f"  {costs}", style="dim")
+    if not_compared:
+        line.append("  not compared", style="yellow")
     _add_differences(tree.add(line), step.differences)
 
 
@@ -135,6 +139,8 @@ def _verdict(report: ReplayReport) -> Text:
     counts = (
         f"{totals.same} of {totals.recorded_steps} steps the same, {totals.different} different"
     )
+    if totals.not_compared:
+        counts += f", {totals.not_compared} not compared"
     if left := totals.recorded_steps - totals.replayed_steps:
         counts += f", {left} not replayed"
     if found := counts_text(counts_by_comparer([report])):

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from playwright.async_api import Browser
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from agentserve.browser.computer import open_computer
+from agentserve.browser.network import NetworkRecording
+from agentserve.core.actions import Click, Type, Wait, points
+from agentserve.core.screens import Size
+from agentserve.regression.accepting import accept_replayed
 from agentserve.regression.options import ReplayOptions
 from agentserve.regression.parts import Parts
 from agentserve.regression.replaying import replay_one
-from agentserve.replay import ReplayReport, read_recording
+from agentserve.replay import (
+    EndLine,
+    Meta,
+    Recording,
+    RecordingWriter,
+    ReplayReport,
+    StepLine,
+    read_recording,
+)
 from agentserve.replay.bundle.format import STEPS
+from agentserve.replay.compare.accepting import all_differences
 from agentserve.replay.compare.expectations import (
     ActionRule,
     Expectations,
     OutcomeRule,
     save_expectations,
 )
+from agentserve.replay.junit import write_junit
+from agentserve.replay.pages.replay import write_replay_page
+from agentserve.replay.redaction.redaction import Redaction
+from agentserve.replay.redaction.secrets import Secrets
+from agentserve.testing.server import LoopbackServer
 
 BUNDLED = Path(__file__).parents[2] / "scenarios/miniwob/recordings"
 
@@ -47,6 +75,15 @@ async def test_what_the_page_comes_to_is_compared(tmp_path: Path) -> None:
         for expression, told in {
             "1 + 1": "another value",
             "document.nobody.value": "the page answered",
+            # values that JSON has not are no reason to end with a traceback
+            "new Date(0)": "another value",
+            "NaN": "another value",
+            "1e400": "another value",
+            "/x/": "another value",
+            "new URL('http://a/')": "another value",
+            "1n": "the page answered",
+            "[1].map(function f() { const a = {}; a.a = a; return a; })": "the page answered",
+            "undefined": "another value",
         }.items():
             report = await replayed("own", expression)
             (difference,) = report.differences
@@ -54,3 +91,147 @@ async def test_what_the_page_comes_to_is_compared(tmp_path: Path) -> None:
             assert told in difference.message and not report.same
         failed = await replayed("failing")
         assert "outcome.success" in [difference.field for difference in failed.differences]
+
+
+PASSWORD = "hunter2: very/secret"
+PAGE = """<!doctype html><title>Account</title>
+<body style="font: 16px sans-serif; margin: 0">
+<input id="token" aria-label="Token" style="width: 200px; height: 40px">
+<button id="go" style="width: 90px; height: 44px">Go</button>
+<p id="said"></p>
+<script>
+  const token = document.getElementById('token'), said = document.getElementById('said');
+  document.getElementById('go').onclick = async () => {
+    history.replaceState(null, '', '?token=' + encodeURIComponent(token.value));
+    said.textContent = token.value;
+    document.title = token.value;
+    await fetch('/api?' + encodeURIComponent(token.value));
+    alert('Stored ' + token.value);
+  };
+</script>"""
+
+
+class Site:
+    """A page that shows what is typed, and says it in its answers."""
+
+    def __init__(self) -> None:
+        self.page, self.answer = PAGE, "fine"
+        routes = [Route("/", lambda _: HTMLResponse(self.page)), Route("/api", self._api)]
+        self.app = Starlette(routes=routes)
+
+    def _api(self, request: Request) -> Response:
+        return Response(f"{self.answer} {request.url.query}", media_type="text/plain")
+
+
+async def recorded(browser: Browser, root: Path, url: str, actions: Sequence[Any]) -> Recording:
+    """As a person's recording with a secret is written."""
+    network = NetworkRecording()
+    view = Size(width=400, height=300)
+    async with open_computer(browser, url, viewport=view, network=network) as computer:
+        await computer.load()
+        meta = Meta(
+            id="own",
+            created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            agentserve_version="0",
+            source="person",
+            url=computer.url,
+            viewport=view,
+        )
+        writer = RecordingWriter(root, meta, Redaction((), Secrets({"PW": PASSWORD})))
+        for index, action in enumerate(actions):
+            screenshot = writer.add_screenshot(await computer.screenshot())
+            aria, url = writer.add_aria(await computer.aria()), computer.url
+            found = [await computer.element_at(x, y) for x, y in points(action)]
+            done = await computer.perform_recorded(action)
+            writer.append(
+                StepLine(
+                    index=index,
+                    url=url,
+                    screenshot=screenshot,
+                    aria=aria,
+                    performed=action,
+                    target=found[0] if found else None,
+                    outcome=done.outcome,
+                )
+            )
+        writer.set_network(await network.finish())
+        writer.append(EndLine(end="closed", turns=len(actions)))
+    return read_recording(writer.folder)
+
+
+def files_with_the_secret(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+async def test_a_secret_is_no_difference_and_is_in_nothing_that_is_kept(tmp_path: Path) -> None:
+    site = Site()
+    actions = (
+        Click(x=50, y=20),
+        Type(text=PASSWORD),
+        Click(x=250, y=20),
+        Wait(seconds=1),
+        Wait(seconds=1),
+    )
+    async with LoopbackServer(site.app) as server, Parts(no_router) as parts:
+        recording = await recorded(await parts.browser(), tmp_path, f"{server.url}/", actions)
+        assert files_with_the_secret(tmp_path) == []
+        assert "%7B" not in recording.steps[-1].url and "{{secret:PW}}" in recording.steps[-1].url
+        options = ReplayOptions("browser", secrets={"PW": PASSWORD})
+        rules = Expectations(
+            outcome=OutcomeRule(expression="document.title", equals="{{secret:PW}}")
+        )
+        save_expectations(recording.path, rules)
+        own = await replay_one(parts, recording, "own", options)
+        assert own.report.same, own.report.model_dump_json(indent=1)
+        # all that can differ differs, and says the secret
+        site.answer = "otherwise"
+        site.page = PAGE.replace("'Stored '", "'Kept '").replace(
+            "said.text", "said.after(token.value); said.text"
+        )
+        site.page = site.page.replace("'?token='", "'?key='")
+        save_expectations(
+            recording.path,
+            Expectations(outcome=OutcomeRule(expression="[document.title, {a: document.title}]")),
+        )
+        other = await replay_one(parts, recording, "own", options)
+        fields = {d.field for d in all_differences(other.report)}
+        assert fields >= {
+            "screen", "aria", "url", "outcome.message", "network.answer", "outcome.expression"
+        }  # fmt: skip
+        assert "hunter2" not in other.report.model_dump_json()
+        accept_replayed(other)
+        write_replay_page(tmp_path / "page.html", [other], title="it")
+        write_junit(tmp_path / "junit.xml", [other.report])
+        assert files_with_the_secret(tmp_path) == []
+
+
+async def test_what_the_last_step_leads_to_is_waited_for_or_said_not_to_be_looked_at(
+    tmp_path: Path,
+) -> None:
+    site = Site()
+    site.page = PAGE.replace("alert(", "void (").replace("await fetch", "fetch")
+    async with LoopbackServer(site.app) as server, Parts(no_router) as parts:
+        actions = (Click(x=50, y=20), Type(text="plain"), Click(x=250, y=20))
+        recording = await recorded(await parts.browser(), tmp_path, f"{server.url}/", actions)
+
+        async def replayed(expression: str | None = None) -> ReplayReport:
+            rules = Expectations(outcome=OutcomeRule(expression=expression))
+            save_expectations(recording.path, rules)
+            return (await replay_one(parts, recording, "own", ReplayOptions("browser"))).report
+
+        report = await replayed()
+        assert report.same, report.model_dump_json(indent=1)
+        assert any("the last step led to" in note for note in report.notes)
+        assert not any("the last step" in note for note in (await replayed("true")).notes)
+        site.page = site.page.replace("fetch(", "setTimeout(() => fetch('/later'), 1); fetch(")
+        site.app.routes.append(Route("/later", later))
+        report = await replayed()
+        late = [each for each in report.differences if each.message.endswith("/later")]
+        assert [(each.field, each.replayed) for each in late] == [
+            ("network.missing", "fetched live")
+        ]
+
+
+async def later(request: Request) -> Response:
+    await asyncio.sleep(1.5)
+    return Response("late")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Literal
 
 from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
@@ -11,6 +12,7 @@ from agentserve.browser.network.har import MAX_REDIRECTS, Answer, Har, Question,
 from agentserve.core.runs import NetworkNote
 
 OnMiss = Literal["fail", "live"]
+Hidden = Callable[[str], str]
 MAX_NOTES = 200
 
 
@@ -19,10 +21,19 @@ class Answering:
     (``on_miss``); both are noted. With ``fail`` nothing reaches the network.
 
     What was recorded at ``recorded_url``'s origin answers at that of the context's start page.
+    ``hidden`` gives a text as it was recorded, without the values of secrets.
     """
 
-    def __init__(self, har: Har, on_miss: OnMiss = "fail", *, recorded_url: str = "") -> None:
+    def __init__(
+        self,
+        har: Har,
+        on_miss: OnMiss = "fail",
+        *,
+        recorded_url: str = "",
+        hidden: Hidden = str,
+    ) -> None:
         self._har = har
+        self._hidden = hidden
         self._on_miss = on_miss
         self._recorded_url = recorded_url
         self._notes: list[NetworkNote] = []
@@ -34,7 +45,8 @@ class Answering:
             # a socket's messages are in no HAR file
             await context.route_web_socket("**/*", self._on_socket)
 
-    async def take_notes(self) -> list[NetworkNote]:
+    async def take_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
+        # nothing is open: an answer that was recorded is there at once
         notes, self._notes = self._notes, []
         return notes
 
@@ -43,7 +55,7 @@ class Answering:
         if not request.url.startswith(("http://", "https://")):
             await route.fallback()
             return
-        question = asked_by(request)
+        question = asked_by(request, self._hidden)
         answer = self._har.answer(question)
         if answer is None:
             await self._missed(route, question)
@@ -76,7 +88,7 @@ class Answering:
         await (route.abort("failed") if self._on_miss == "fail" else route.fallback())
 
     async def _on_socket(self, socket: WebSocketRoute) -> None:
-        self._note(f"WebSocket {socket.url[:500]}")
+        self._note(f"WebSocket {self._hidden(socket.url)[:500]}")
         await socket.close()
 
     def _note(self, request: str) -> None:
@@ -85,9 +97,11 @@ class Answering:
             self._notes.append(NetworkNote(what="missing", request=request, replayed=then))
 
 
-def asked_by(request: Request) -> Question:
+def asked_by(request: Request, hidden: Hidden = str) -> Question:
+    """The question without the values of secrets: so it was recorded."""
     content_type = request.headers.get("content-type", "")
-    return question_of(request.method, request.url, request.post_data_buffer, content_type)
+    body = hidden((request.post_data_buffer or b"").decode("utf-8", "replace"))
+    return question_of(request.method, hidden(request.url), body, content_type)
 
 
 async def _give(route: Route, answer: Answer) -> None:

@@ -62,7 +62,7 @@ class NetworkRecording:
             context.on("requestfailed", self._ended)
             self._keeping = asyncio.ensure_future(self._keep_growing(context))
 
-    async def take_notes(self) -> list[NetworkNote]:
+    async def take_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
         return []
 
     async def finish(self) -> bytes:

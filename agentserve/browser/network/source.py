@@ -17,6 +17,7 @@ class Network(Protocol):
         errors."""
         ...
 
-    async def take_notes(self) -> list[NetworkNote]:
-        """What was not as recorded since the last call, once all that is under way is judged."""
+    async def take_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
+        """What was not as recorded since the last call, once all that has ended is judged. With
+        ``wait_s`` open requests are waited for so long, and those without an answer are noted."""
         ...

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 from playwright.async_api import BrowserContext, Request
 from playwright.async_api import Error as PlaywrightError
 
-from agentserve.browser.network.answering import MAX_NOTES, asked_by
+from agentserve.browser.network.answering import MAX_NOTES, Hidden, asked_by
 from agentserve.browser.network.har import Answer, Har, meaning
 from agentserve.core.runs import NetworkNote
 
 _ABORTED = "ERR_ABORTED"
 """A page went on before an answer was there: a matter of time alone."""
+_WITHOUT_END = {"eventsource", "ping", "websocket"}
+"""Streams, and what a page sends without waiting for an answer."""
+_POLL_S = 0.05
 
 
 class Watching:
@@ -22,46 +25,78 @@ class Watching:
     that was not recorded is noted, too; one that is not made any more is not.
 
     What was recorded at ``recorded_url``'s origin is expected at that of the context's start page.
+    ``hidden`` gives a text as it was recorded, without the values of secrets.
     """
 
-    def __init__(self, har: Har, *, recorded_url: str = "") -> None:
+    def __init__(self, har: Har, *, recorded_url: str = "", hidden: Hidden = str) -> None:
         self._har = har
         self._recorded_url = recorded_url
+        self._hidden = hidden
         self._notes: list[NetworkNote] = []
         self._recorded: dict[Request, Answer | None] = {}
+        self._answered: set[Request] = set()
+        """Of the open requests those whose answer has begun."""
         self._judging: set[asyncio.Task[None]] = set()
 
     async def attach(self, context: BrowserContext, start_url: str) -> None:
         self._har.moved(self._recorded_url, start_url)
         context.on("request", self._begun)
+        context.on("response", lambda response: self._answered.add(response.request))
         context.on("requestfinished", self._ended)
         context.on("requestfailed", self._ended)
 
-    async def take_notes(self) -> list[NetworkNote]:
+    async def take_notes(self, wait_s: float = 0.0) -> list[NetworkNote]:
+        # polled: that a page is gone, and its requests with it, is told by nothing
+        for _ in range(round(wait_s / _POLL_S)):
+            if not any(map(self._waits, self._open())):
+                break
+            await asyncio.sleep(_POLL_S)
+        for request in self._open() if wait_s else ():
+            if request not in self._answered and self._waits(request):
+                recorded = self._recorded.pop(request)
+                name = str(asked_by(request, self._hidden))
+                was = recorded and _told(recorded)
+                what: Literal["answer", "missing"] = "answer" if recorded else "missing"
+                replayed = f"no answer within {wait_s:g} s"
+                self._note(NetworkNote(what=what, request=name, recorded=was, replayed=replayed))
         while self._judging:
             await asyncio.wait(self._judging)
         notes, self._notes = self._notes, []
         return notes
 
+    def _open(self) -> list[Request]:
+        return list(self._recorded)
+
+    def _waits(self, request: Request) -> bool:
+        """Whether a page waits for its end: there is still a page, it was answered in the recording
+        if it was recorded at all, and it is no stream, which has none."""
+        recorded = self._recorded.get(request)
+        if recorded is not None and (
+            recorded.failure or recorded.content_type.startswith("text/event-stream")
+        ):
+            return False
+        return request.resource_type not in _WITHOUT_END and not _page_is_gone(request)
+
     def _begun(self, request: Request) -> None:
         """Requests are in a HAR file in the order in which they begin."""
         if request.url.startswith(("http://", "https://")):
-            self._recorded[request] = self._har.answer(asked_by(request))
+            self._recorded[request] = self._har.answer(asked_by(request, self._hidden))
 
     def _ended(self, request: Request) -> None:
+        self._answered.discard(request)
         if request in self._recorded:
             task = asyncio.ensure_future(self._judge(request, self._recorded.pop(request)))
             self._judging.add(task)
             task.add_done_callback(self._judging.discard)
 
     async def _judge(self, request: Request, recorded: Answer | None) -> None:
-        name = str(asked_by(request))
+        name = str(asked_by(request, self._hidden))
         if recorded is None:
             self._note(NetworkNote(what="missing", request=name, replayed="fetched live"))
             return
         if _ABORTED in recorded.failure or _ABORTED in (request.failure or ""):
             return
-        live = await _live(request)
+        live = await _live(request, self._hidden)
         if live is not None and _told(recorded) != _told(live):
             was, now = _told(recorded), _told(live)
             self._note(NetworkNote(what="answer", request=name, recorded=was, replayed=now))
@@ -71,7 +106,14 @@ class Watching:
             self._notes.append(note)
 
 
-async def _live(request: Request) -> Answer | None:
+def _page_is_gone(request: Request) -> bool:
+    try:
+        return request.frame.is_detached() or request.frame.page.is_closed()
+    except PlaywrightError:
+        return False  # the frame is not there before its first document, a worker has none
+
+
+async def _live(request: Request, hidden: Hidden) -> Answer | None:
     """None when the browser has forgotten it: its page is gone."""
     if request.failure:
         return Answer(0, failure=request.failure)
@@ -84,7 +126,8 @@ async def _live(request: Request) -> Answer | None:
         body = b"" if redirected else await response.body()
     except PlaywrightError:
         return None
-    return Answer(response.status, headers, body)
+    said = hidden(body.decode("utf-8", "surrogateescape"))
+    return Answer(response.status, headers, said.encode("utf-8", "surrogateescape"))
 
 
 def _told(answer: Answer) -> str:

@@ -38,6 +38,7 @@ from agentserve.replay.bundle.network import parse_har
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.redaction.network import hidden_in_har
 from agentserve.replay.redaction.redaction import Redaction
+from agentserve.replay.redaction.snapshots import quoted_placeholders
 from agentserve.vision.masks import masked
 
 
@@ -96,7 +97,7 @@ class RecordingWriter:
 
     def add_aria(self, snapshot: str) -> str:
         """Store an aria snapshot, which is YAML, and return its SHA-256."""
-        data = self.redaction.secrets.hidden(snapshot).encode()
+        data = quoted_placeholders(self.redaction.secrets.hidden(snapshot)).encode()
         _check_size("an aria snapshot", data, MAX_ARIA_BYTES)
         sha = hashlib.sha256(data).hexdigest()
         self._add(aria_entry(sha), data)

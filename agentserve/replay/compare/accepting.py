@@ -11,9 +11,11 @@ from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import (
     MAX_ACCEPTED,
     AcceptedAction,
+    AcceptedTarget,
     Expectations,
     StepExpectation,
 )
+from agentserve.replay.compare.turns import element_box
 from agentserve.replay.results import Replayed, ReplayReport, StepReport
 
 ACCEPTABLE = frozenset({"action", "screen", "aria", "usage", "prefix"})
@@ -81,10 +83,11 @@ def _step(own: StepExpectation, report: StepReport) -> StepExpectation:
     if "action" in comparers:
         action = AcceptedAction(
             action=replayed.action,
-            box=replayed.target and replayed.target.box,
-            to_box=replayed.to_target and replayed.to_target.box,
+            box=element_box(replayed.target),
+            to_box=element_box(replayed.to_target),
             invalid=replayed.invalid and replayed.invalid.text,
             variables=replayed.variables if replayed.action is None else {},
+            **_found(report.differences),
         )
         update["accepted_actions"] = _added(own.accepted_actions, action, report)
     if "screen" in comparers and replayed.screenshot is not None:
@@ -95,6 +98,15 @@ def _step(own: StepExpectation, report: StepReport) -> StepExpectation:
         update["prefix"] = False
     usage = _usage(own, [d for d in report.differences if d.comparer == "usage"], report)
     return own.model_copy(update=update | usage)
+
+
+def _found(differences: Iterable[Difference]) -> dict[str, AcceptedTarget]:
+    """What was found instead of the action's element: only that is accepted, and no other text."""
+    for each in differences:
+        if each.field == "action.target":
+            assert each.replayed is None or isinstance(each.replayed, str)
+            return {"target": AcceptedTarget(text=each.replayed)}
+    return {}
 
 
 def _usage(

@@ -14,6 +14,7 @@ from typing import Any
 
 from agentserve.core.errors import AgentServeError, RecordingError
 from agentserve.replay.bundle.format import MAX_ARIA_BYTES
+from agentserve.replay.redaction.snapshots import quoted_placeholders
 
 MAX_NODES = 20_000
 MAX_DEPTH = 100
@@ -63,7 +64,8 @@ def parse_aria(text: str, whose: str) -> AriaNode:
     yaml = _yaml()
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        for event in yaml.parse(text, Loader=loader):
+        # a snapshot may have been stored before its placeholders were put in quotes
+        for event in yaml.parse(quoted_placeholders(text), Loader=loader):
             reader.take(type(event).__name__, event)
     except (yaml.YAMLError, ValueError) as error:
         raise _bad(whose, str(error).replace("\n", " ")[:200]) from error

@@ -44,6 +44,7 @@ from agentserve.replay.bundle.writer import write_expectations
 MAX_PATTERN = 500
 MAX_REGIONS = 256
 MAX_ACCEPTED = 64
+MAX_FOUND_TEXT = 2000
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Tokens = Annotated[int, Field(ge=0)]
@@ -72,7 +73,8 @@ class ActionRule(Wire):
 
     checked: bool = True
     same_element: bool = True
-    """Points are equal when the replayed one lies in the element that the recorded one hit."""
+    """Points are equal when the replayed one lies in the element that the recorded one hit. Not in
+    the mode browser, which finds elements by their selectors and tells where they went."""
     regions: Regions = ()
     """Points are equal when both lie in one of these boxes."""
     tolerance_px: Annotated[float, Field(ge=0, le=MAX_SIDE)] = 12.0
@@ -93,8 +95,13 @@ class ScreenRule(Wire):
     pixels are equal. pixelmatch's default; Playwright's 0.2 lets a button's shade go."""
     count_antialiasing: bool = False
     """Whether pixels that are there to smooth an edge count as well."""
-    max_share: Share = 0.0
-    """Of the compared pixels: so many may be different."""
+    shade: Annotated[float, Field(ge=0, le=100)] | None = 2.0
+    """Of a colour's distance (CIE 1976 L*a*b*): in areas whose pixels all changed by more than this
+    they are different whatever ``threshold`` says, which takes a pale red for a pale green. An area
+    is wider than a caret or the edges of letters. People tell colours apart from 2.3 on; what
+    another graphics card rounds is below 1. None: areas are compared as other pixels are."""
+    max_share: Share | None = None
+    """Of the compared pixels: so many may be different. None: none, or with ``window`` any."""
     window: Annotated[int, Field(ge=1, le=MAX_SIDE)] | None = None
     """Edge of a square, in CSS px. With it, different pixels may lie scattered over the screen, but
     not together: in no such square more than ``max_window_share`` of them."""
@@ -104,7 +111,8 @@ class ScreenRule(Wire):
 
 
 class UsageRule(Wire):
-    """What turns may cost, and which of their counts must be those of the recording."""
+    """What turns may cost, and which of their counts must be those of the recording. The budgets
+    hold in the modes model and full, the counts in the mode model."""
 
     counts: tuple[
         Literal["screen_tokens", "sent_tokens", "visual_tokens", "pruned_tokens", "freed_tokens"],
@@ -131,6 +139,13 @@ class OutcomeRule(Wire):
     """What it must give."""
 
 
+class AcceptedTarget(Wire):
+    """What the mode browser may find instead of the element that an action was aimed at."""
+
+    text: Annotated[str, StringConstraints(max_length=MAX_FOUND_TEXT)] | None
+    """What the element shows that was found by its place alone; None: no selector finds one."""
+
+
 class AcceptedAction(Wire):
     """Something else that a step may do: compared by the step's rules like what was recorded."""
 
@@ -143,6 +158,8 @@ class AcceptedAction(Wire):
     invalid: str | None = None
     """What the model wrote instead of an action."""
     variables: dict[str, str] = Field(default_factory=dict)
+    target: AcceptedTarget | None = None
+    """None: the element that was recorded."""
 
     @field_serializer("action")
     def _whole(self, action: Any) -> Any:

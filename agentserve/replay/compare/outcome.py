@@ -6,9 +6,12 @@ from pydantic import JsonValue
 
 from agentserve.core.runs import RunSummary
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import OutcomeRule
+from agentserve.replay.compare.expectations import OutcomeRule, TextRule
+from agentserve.replay.compare.texts import same_text
 
 DEFAULT = OutcomeRule()
+_SAID = {"done", "gave_up", "call_user"}
+"""Ends whose message is the agent's."""
 _SUCCESS = {True: "success", False: "failure", None: None}
 
 
@@ -19,10 +22,12 @@ def outcome_differences(
     *,
     value: JsonValue = None,
     failure: str = "",
+    answers: TextRule | None = None,
 ) -> list[Difference]:
     """``value`` is what ``rule.expression`` gave in the page, ``failure`` why it gave nothing.
 
-    The task's own check decides; without one, how the run ended does. A recording that was cut off
+    The task's own check decides; without one, how the run ended does, and by ``answers`` what was
+    said at its end (None: that is not compared). A recording that was cut off
     (``recorded`` None) says nothing of either.
     """
     differences: list[Difference] = []
@@ -30,6 +35,8 @@ def outcome_differences(
         was, now = recorded.success, replayed.success
         if was is None and now is None:
             was_told, now_told, field = recorded.end, replayed.end, "outcome.end"
+            if answers and was_told == now_told in _SAID:
+                differences += _answer_differences(recorded.message, replayed.message, answers)
         else:
             was_told, now_told, field = _SUCCESS[was], _SUCCESS[now], "outcome.success"
         if was_told != now_told:
@@ -55,10 +62,28 @@ def outcome_differences(
     return differences
 
 
+def _answer_differences(was: str, now: str, rule: TextRule) -> list[Difference]:
+    if same_text(was, now, rule):
+        return []
+    return [
+        Difference(
+            comparer="outcome",
+            field="outcome.message",
+            recorded=was[:2000],
+            replayed=now[:2000],
+            message="the agent answered otherwise",
+        )
+    ]
+
+
 def _equal(value: JsonValue, wanted: JsonValue) -> bool:
-    """In JavaScript 1 and 1.0 are one number, but neither is true."""
+    """In JavaScript 1 and 1.0 are one number, but neither is true, at whatever depth."""
     if isinstance(value, bool) or isinstance(wanted, bool):
         return value is wanted
+    if isinstance(value, list) and isinstance(wanted, list):
+        return len(value) == len(wanted) and all(map(_equal, value, wanted))
+    if isinstance(value, dict) and isinstance(wanted, dict):
+        return value.keys() == wanted.keys() and all(_equal(value[k], wanted[k]) for k in wanted)
     return value == wanted
 
 

@@ -23,6 +23,7 @@ from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import ScreenRule
 from agentserve.replay.compare.regions import CELL, Change, Region, find_changes, find_regions
+from agentserve.replay.compare.shades import shaded_areas
 from agentserve.vision.screenshots import pixels_of
 
 MAX_PARTS = 20
@@ -83,7 +84,10 @@ def compare_screens(
     changed = (before != after).any(axis=2) & compared
     if not changed.any():
         return ScreenComparison([])
-    different = _different_pixels(before, after, changed, rule) & compared
+    seen = _different_pixels(before, after, changed, rule) & compared
+    different = seen
+    if rule.shade is not None:
+        different = seen | shaded_areas(before, after, changed & ~seen, rule.shade, max(scale))
     count = int(different.sum())
     share = count / max(1, int(compared.sum()))
     reasons = _reasons(different, share, rule, scale)
@@ -92,7 +96,8 @@ def compare_screens(
     cell = max(1, round(CELL * max(scale)))
     regions = find_regions(different, cell)
     changes = find_changes(before, after, regions[:MAX_PARTS], cell)
-    told = f"{share:.2%} of the screen differs ({count:,} px in {_count(len(regions), 'region')})"
+    told = f"{percent(share)} of the screen differs"
+    told += f" ({count:,} px in {_count(len(regions), 'region')})"
     if len(regions) > MAX_PARTS:
         told += f"; the largest {MAX_PARTS} are listed"
     difference = Difference(
@@ -101,7 +106,7 @@ def compare_screens(
         recorded=0.0,
         replayed=round(share, 6),
         message=": ".join([told, *reasons]) if reasons != [""] else told,
-        parts=[_part(change, scale) for change in changes],
+        parts=[_part(change, scale, seen) for change in changes],
     )
     return ScreenComparison([difference], _drawn(different))
 
@@ -174,8 +179,11 @@ def _reasons(
 ) -> list[str]:
     """Why these pixels are too many, [""] when no reason is needed; [] when they are not."""
     reasons = []
-    if share > rule.max_share:
-        reasons.append(f"{rule.max_share:.2%} may" if rule.max_share else "")
+    most = rule.max_share
+    if most is None:
+        most = 0.0 if rule.window is None else 1.0
+    if share > most:
+        reasons.append(f"{percent(most)} may" if most else "")
     if rule.window is not None:
         densest = densest_window(different, rule.window, scale)
         if densest > rule.max_window_share:
@@ -198,14 +206,16 @@ def densest_window(different: np.ndarray, edge: int, scale: tuple[float, float])
     return float((inside + sums[:-down, :-across]).max()) / (across * down)
 
 
-def _part(change: Change, scale: tuple[float, float]) -> Difference:
+def _part(change: Change, scale: tuple[float, float], seen: np.ndarray) -> Difference:
+    """``seen`` is bool [height, width]: the pixels that differ by more than their shade."""
     box, share = _css(change.region, scale), round(change.region.share, 4)
     if change.to is None:
+        shade = not change.region.of(seen).any()
         return Difference(
             comparer="screen",
-            field="screen.region",
+            field="screen.shade" if shade else "screen.region",
             replayed={"box": box, "share": share},
-            message=f"{change.region.share:.0%} of it differs",
+            message=f"{change.region.share:.0%} of it differs{' in its shade' if shade else ''}",
         )
     to = _css(change.to, scale)
     return Difference(
@@ -215,6 +225,13 @@ def _part(change: Change, scale: tuple[float, float]) -> Difference:
         replayed={"box": to, "share": share},
         message=f"moved by ({round(to[0] - box[0])}, {round(to[1] - box[1])}) px",
     )
+
+
+def percent(share: float) -> str:
+    """In as many digits as tell it from nothing."""
+    if share == 0 or share >= 0.0001:
+        return f"{share:.2%}"
+    return f"{np.format_float_positional(share * 100, precision=2, fractional=False)}%"
 
 
 def _css(region: Region, scale: tuple[float, float]) -> list[float]:

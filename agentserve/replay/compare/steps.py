@@ -24,13 +24,19 @@ class Compared:
     differences: list[Difference]
     notes: list[str]
     """What makes a difference explainable, or why something was not compared."""
+    decided: bool = True
+    """Whether the decision was compared."""
 
 
 def compare_turn(
-    step: StepLine, replayed: TurnResult, expectations: Expectations | None = None
+    step: StepLine,
+    replayed: TurnResult,
+    expectations: Expectations | None = None,
+    *,
+    viewport: Size | None = None,
 ) -> Compared:
     """A step's turn against the same turn asked anew: what was decided, what it cost, and whether
-    its prompt extends the last one.
+    its prompt extends the last one. ``viewport`` is the step's, in CSS px.
 
     The decision of a turn that was rebuilt is compared with a rebuilt one's alone; where only one
     of them was, a note says so. Raises InvalidRequest for a pattern that is none.
@@ -39,15 +45,18 @@ def compare_turn(
     recorded = step.result
     differences: list[Difference] = []
     notes: list[str] = []
+    decided = True
     if recorded is not None:
         notes = cache_notes(recorded, replayed)
-        if comparable(recorded, replayed):
+        decided = comparable(recorded, replayed)
+        if decided:
             differences += turn_differences(
                 recorded,
                 replayed,
                 own.actions,
                 target=step.target,
                 to_target=step.to_target,
+                viewport=viewport,
                 accepted=own.accepted_actions,
             )
     differences += turn_usage_differences(
@@ -55,7 +64,7 @@ def compare_turn(
     )
     if own.prefix:
         differences += prefix_differences(recorded, replayed)
-    return Compared(differences, notes)
+    return Compared(differences, notes, decided)
 
 
 @dataclass(frozen=True)

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from agentserve.core.actions import points
+from agentserve.core.actions import Done
 from agentserve.core.actions.recorded import Unsupported
-from agentserve.core.elements import Chain, ElementTarget
 from agentserve.core.errors import AgentServeError, RecordingError
-from agentserve.core.runs import NetworkNote, Performed, RecordedComputer
-from agentserve.core.sessions import Outcome
+from agentserve.core.runs import Performed, RecordedComputer
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import AcceptedAction, ActionRule
-from agentserve.replay.compare.turns import action_differences
+from agentserve.replay.compare.expectations import Expectations
+from agentserve.replay.modes.judging import (
+    aim_differences,
+    network_differences,
+    outcome_differences,
+)
 from agentserve.replay.modes.looking import CompareAria, CompareScreens, Looker
 from agentserve.replay.modes.places import Places
 from agentserve.replay.modes.reporting import failure_of, report_of
+from agentserve.replay.redaction.secrets import Secrets
 from agentserve.replay.results import OnStep, Replayed, ReplayFailure, Side, StepReport
 
 LATE_S = 5.0
-TOLERANCE_PX = 2.0
-LONGEST_LABEL = 80
-"""Characters of a text that tells an element from others."""
 
 Fill = Callable[[Any], Any]
 """Gives an action with its secrets filled in. Raises InvalidRequest for one that is not given."""
-Accepted = Callable[[StepLine], Sequence[AcceptedAction]]
-"""What else a step may do."""
+NO_SECRETS = Secrets({})
+DEFAULT = Expectations()
 
 
 async def replay_browser(
@@ -42,26 +41,30 @@ async def replay_browser(
     compare_screens: CompareScreens,
     compare_aria: CompareAria | None = None,
     fill: Fill | None = None,
-    tolerance_px: float = TOLERANCE_PX,
-    accepted: Accepted = lambda _: (),
+    secrets: Secrets = NO_SECRETS,
+    expectations: Expectations = DEFAULT,
     late_s: float = LATE_S,
     go_by_unsupported: bool = False,
     on_step: OnStep | None = None,
 ) -> Replayed:
     """Do what was recorded on the page that ``computer`` shows, which is where it began.
 
-    A step without a recorded screenshot is done, and what became of it is compared. Points that
-    elements have moved by ``tolerance_px`` CSS px are the same, and those that were ``accepted`` of
-    the step; a page may be ``late_s`` later than
-    it was. A page that is no more ends the replay, as a step does that has no equal here unless it
-    is gone by; both are part of the report. Raises RecordingError for a damaged entry.
+    A step without a recorded screenshot is done, and what became of it is compared. What elements
+    may do otherwise is said by each step's ``expectations``; a page may be ``late_s`` later than it
+    was, and so long the requests that are open at the end are waited for. No text of the page is
+    compared or told before its ``secrets`` are replaced by their names. A page that is no more ends
+    the replay, as a step does that has no equal here unless it is gone by; both are part of the
+    report. Raises RecordingError for a damaged entry.
     """
     begun = time.perf_counter()
     if recording.meta.space is not None:
         computer.fit(recording.meta.space)
-    places = Places(recording.meta.url, computer.url)
-    looker = Looker(computer, recording, places, compare_screens, compare_aria, late_s)
-    replay = _Replay(computer, recording, places, looker, fill, tolerance_px, accepted)
+    places = Places(recording.meta.url, secrets.hidden(computer.url))
+    looker = Looker(
+        computer, recording, places, compare_screens, compare_aria, late_s, secrets.hidden
+    )
+    replay = _Replay(computer, recording, places, looker, fill, secrets, expectations)
+    differences: list[Difference] = []
     failure: ReplayFailure | None = None
     for step in recording.steps:
         if isinstance(step.performed, Unsupported) and not go_by_unsupported:
@@ -72,18 +75,22 @@ async def replay_browser(
         except RecordingError:
             raise
         except AgentServeError as error:
-            failure = failure_of(error, step.index)
+            failure = failure_of(error, step.index, secrets.hidden)
             break
         if on_step is not None:
             on_step(report)
+    if failure is None:
+        differences = await replay.left_open(late_s)
+    tolerance_px = expectations.actions.tolerance_px
     return Replayed(
         report_of(
             recording,
             "browser",
             replay.steps,
             error=failure,
+            differences=differences,
             settings={"tolerance": f"{tolerance_px:g} px", "late": f"{late_s:g} s"},
-            notes=replay.notes,
+            notes=[*replay.notes, *_not_looked_at(recording, expectations)],
             seconds=time.perf_counter() - begun,
         ),
         recording,
@@ -102,16 +109,16 @@ class _Replay:
         places: Places,
         looker: Looker,
         fill: Fill | None,
-        tolerance_px: float,
-        accepted: Accepted,
+        secrets: Secrets,
+        expectations: Expectations,
     ) -> None:
         self._computer = computer
         self._messages = recording.meta.source != "import"
         self._places = places
         self._looker = looker
         self._fill = fill
-        self._rule = ActionRule(tolerance_px=tolerance_px)
-        self._accepted = accepted
+        self._secrets = secrets
+        self._expectations = expectations
         self.steps: list[StepReport] = []
         self.notes: list[str] = []
         self.pictures: dict[str, bytes] = {}
@@ -129,13 +136,12 @@ class _Replay:
         # as it is recorded, but for its points: secrets are not told
         action = performed and _at_points_of(step.performed, performed.action)
         if performed is not None:
-            aims = aim_differences(step, performed, self._rule.tolerance_px)
-            differences += [] if aims and self._is_accepted(step, action) else aims
+            own = self._expectations.at(step.index)
+            differences += aim_differences(step, performed, own)
             differences += outcome_differences(
                 step.outcome, performed.outcome, messages=self._messages
             )
-        notes = await self._computer.network_notes()
-        differences += [_network_difference(note) for note in notes]
+        differences += network_differences(await self._computer.network_notes(), self._secrets)
         report = StepReport(
             index=step.index,
             recorded=Side(
@@ -158,10 +164,10 @@ class _Replay:
         self.steps.append(report)
         return report
 
-    def _is_accepted(self, step: StepLine, action: Any) -> bool:
-        return any(
-            not action_differences(one.action, action, self._rule) for one in self._accepted(step)
-        )
+    async def left_open(self, late_s: float) -> list[Difference]:
+        """What the last step's requests come to, or that they come to nothing."""
+        notes = await self._computer.network_notes(late_s)
+        return network_differences(notes, self._secrets)
 
     async def _perform(self, step: StepLine) -> Performed | None:
         """None: nothing was done, neither then nor now."""
@@ -173,90 +179,14 @@ class _Replay:
         action = self._places.action(step.performed)
         if self._fill is not None:
             action = self._fill(action)
-        return await self._computer.perform_recorded(action, step.target, step.to_target)
-
-
-def aim_differences(step: StepLine, performed: Performed, tolerance_px: float) -> list[Difference]:
-    """Whether the element was found, and where. Pure."""
-    differences = []
-    if _sought(step.target) and points(step.performed) and performed.found_by is None:
-        differences.append(
-            Difference(
-                comparer="action",
-                field="action.target",
-                recorded=step.target.text or step.target.tag,
-                message="no selector of the recording finds the element any more; the action was "
-                "aimed at the recorded point",
-            )
+        done = await self._computer.perform_recorded(action, step.target, step.to_target)
+        hidden = self._secrets.hidden
+        return done.model_copy(
+            update={
+                "outcome": self._secrets.hidden_in(done.outcome),
+                "found_text": hidden(done.found_text),
+            }
         )
-    elif performed.found_by and _by_place(performed.found_by) and _another_text(step, performed):
-        differences.append(
-            Difference(
-                comparer="action",
-                field="action.target",
-                recorded=step.target.text,
-                replayed=performed.found_text,
-                message="the element was found by its place alone, and shows another text",
-            )
-        )
-    names = ("action.point", "action.to_point")
-    pairs = zip(points(step.performed), points(performed.action), strict=True)
-    for name, (was, now) in zip(names, pairs, strict=False):
-        if math.dist(was, now) > tolerance_px:
-            differences.append(
-                Difference(
-                    comparer="action",
-                    field=name,
-                    recorded=list(was),
-                    replayed=list(now),
-                    message=f"the element has moved by {math.dist(was, now):.0f} px",
-                )
-            )
-    return differences
-
-
-def outcome_differences(
-    recorded: Outcome, replayed: Outcome, *, messages: bool
-) -> list[Difference]:
-    """What became of an action. Without ``messages``, which other tools do not keep, whether it
-    could be done. Pure."""
-    if recorded.status != replayed.status:
-        return [
-            Difference(
-                comparer="outcome",
-                field="outcome.status",
-                recorded=recorded.status,
-                replayed=replayed.status,
-                message=replayed.message or recorded.message,
-            )
-        ]
-    if messages and recorded.message != replayed.message:
-        return [
-            Difference(
-                comparer="outcome",
-                field="outcome.message",
-                recorded=recorded.message,
-                replayed=replayed.message,
-                message="the page answered otherwise",
-            )
-        ]
-    return []
-
-
-def _by_place(chain: Chain) -> bool:
-    """Whether a chain says where its element is, and not which one it is."""
-    last = chain[-1]
-    return last.engine == "xpath" or (last.engine == "css" and ":nth-" in last.value)
-
-
-def _another_text(step: StepLine, performed: Performed) -> bool:
-    """Long texts are those of containers: they change, and say little about which one it is."""
-    text = step.target.text if step.target else ""
-    return 0 < len(text) <= LONGEST_LABEL and text != performed.found_text
-
-
-def _sought(target: ElementTarget | None) -> bool:
-    return target is not None and bool(target.selectors)
 
 
 def _at_points_of(recorded: Any, performed: Any) -> Any:
@@ -265,14 +195,18 @@ def _at_points_of(recorded: Any, performed: Any) -> Any:
     return recorded.model_copy(update=moved)
 
 
-def _network_difference(note: NetworkNote) -> Difference:
-    return Difference(
-        comparer="network",
-        field=f"network.{note.what}",
-        recorded=note.recorded,
-        replayed=note.replayed,
-        message=note.request,
-    )
+def _not_looked_at(recording: Recording, expectations: Expectations) -> list[str]:
+    """A recording that ends with an action has no screen behind it: nothing but a check of the task
+    or of expect.json says what that came to."""
+    checked = recording.end is not None and recording.end.success is not None
+    if checked or expectations.outcome.expression is not None or not recording.steps:
+        return []
+    if isinstance(recording.steps[-1].performed, Done | None):
+        return []
+    return [
+        "what the last step led to on the screen is not compared: the recording has no screen "
+        "after it; an outcome.expression in expect.json can ask the page"
+    ]
 
 
 def _unsupported(step: StepLine, action: Unsupported) -> ReplayFailure:

@@ -12,6 +12,7 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.modes.places import Places
+from agentserve.replay.redaction.snapshots import quoted_placeholders
 
 AGAIN_S = 0.25
 """Between two looks at a page that does not agree yet."""
@@ -47,13 +48,16 @@ class Looker:
         compare_screens: CompareScreens,
         compare_aria: CompareAria | None,
         late_s: float,
+        hidden: Callable[[str], str],
     ) -> None:
+        """``hidden`` gives a text of the page without the values of secrets."""
         self._computer = computer
         self._recording = recording
         self._places = places
         self._compare_screens = compare_screens
         self._compare_aria = compare_aria
         self._late_s = late_s
+        self._hidden = hidden
 
     async def look(self, step: StepLine) -> Look:
         """Look until nothing differs, for at most ``late_s``: a page that is slower than it was in
@@ -75,16 +79,17 @@ class Looker:
             differences += await asyncio.to_thread(self._compare_screens, step, recorded, picture)
         if step.aria is not None and self._compare_aria is not None:
             snapshot = await asyncio.to_thread(self._recording.aria, step.aria)
-            now = await self._computer.aria()
+            now = quoted_placeholders(self._hidden(await self._computer.aria()))
             differences += await asyncio.to_thread(self._compare_aria, step, snapshot, now)
             aria = now.encode()
-        if not self._places.same(step.url, self._computer.url):
+        url = self._hidden(self._computer.url)
+        if not self._places.same(step.url, url):
             differences.append(
                 Difference(
                     comparer="outcome",
                     field="url",
                     recorded=self._places.now(step.url),
-                    replayed=self._computer.url[:2000],
+                    replayed=url[:2000],
                     message="another page is in front",
                 )
             )

@@ -13,8 +13,9 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import AgentRun, Recording, Turn
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import Expectations, expectations_of
-from agentserve.replay.compare.steps import compare_turn
+from agentserve.replay.compare.steps import Compared, compare_turn
 from agentserve.replay.compare.usage import budget_differences
+from agentserve.replay.compare.viewports import viewport_at
 from agentserve.replay.modes.reporting import failure_of, report_of
 from agentserve.replay.results import OnStep, ReplayFailure, ReplayReport, Side, StepReport
 
@@ -77,8 +78,10 @@ async def replay_model(
                 failure = failure_of(error, turn.step.index)
                 break
             epoch = result.epoch + 1
-            compared = compare_turn(turn.step, result, rules)
-            steps.append(_step(turn, result, compared.differences))
+            compared = compare_turn(
+                turn.step, result, rules, viewport=viewport_at(recording, turn.step.index)
+            )
+            steps.append(_step(turn, result, compared))
             notes += compared.notes
             if on_step is not None:
                 on_step(steps[-1])
@@ -94,13 +97,14 @@ async def _release(client: RouterClient, session_id: str) -> None:
         log.warning("session %s was not released: %s", session_id, error)
 
 
-def _step(turn: Turn, result: TurnResult, differences: list[Difference]) -> StepReport:
+def _step(turn: Turn, result: TurnResult, compared: Compared) -> StepReport:
     return StepReport(
         index=turn.step.index,
         recorded=side_of(turn.result, turn.screenshot, turn.step),
         replayed=side_of(result, turn.screenshot),
-        same=not differences,
-        differences=differences,
+        same=not compared.differences,
+        compared=compared.decided,
+        differences=compared.differences,
     )
 
 

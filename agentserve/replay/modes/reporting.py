@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 
 from agentserve.core.errors import AgentServeError
@@ -12,8 +12,13 @@ from agentserve.replay.compare.difference import Difference
 from agentserve.replay.results import Mode, ReplayFailure, ReplayReport, Side, StepReport, Totals
 
 
-def failure_of(error: AgentServeError, index: int | None) -> ReplayFailure:
-    return ReplayFailure(index=index, code=error.code, message=error.message, hint=error.hint)
+def failure_of(
+    error: AgentServeError, index: int | None, hidden: Callable[[str], str] = str
+) -> ReplayFailure:
+    """``hidden`` gives a text without the values of secrets."""
+    return ReplayFailure(
+        index=index, code=error.code, message=hidden(error.message), hint=hidden(error.hint)
+    )
 
 
 def report_of(
@@ -31,7 +36,11 @@ def report_of(
     """``differences`` are those of the recording as a whole."""
     meta = recording.meta
     different = sum(not step.same for step in steps)
+    not_compared = sum(step.same and not step.compared for step in steps)
     whole = len(steps) == len(recording.steps) > 0
+    nothing = []
+    if steps and not_compared == len(steps):
+        nothing = ["no step's decision was compared: that says nothing"]
     return ReplayReport(
         recording=meta.id,
         name=recording.name,
@@ -46,15 +55,16 @@ def report_of(
         totals=Totals(
             recorded_steps=len(recording.steps),
             replayed_steps=len(steps),
-            same=len(steps) - different,
+            same=len(steps) - different - not_compared,
             different=different,
+            not_compared=not_compared,
             recorded_usage=_sum(step.recorded for step in steps),
             replayed_usage=_sum(step.replayed for step in steps),
         ),
         error=error,
-        notes=[*_of_the_recording(recording), *notes],
+        notes=[*_of_the_recording(recording), *notes, *nothing],
         seconds=seconds,
-        same=error is None and whole and different == 0 and not differences,
+        same=error is None and whole and different == 0 and not differences and not nothing,
     )
 
 

@@ -11,6 +11,7 @@ from agentserve.core.config import MIB
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import expectations_of
 from agentserve.replay.compare.screens import compare_screens
+from agentserve.replay.compare.viewports import viewport_at
 from agentserve.replay.heatmap import LEGEND, TINTS
 from agentserve.replay.pages.page import Pictures, write_page
 from agentserve.replay.results import Replayed, Side, StepReport
@@ -79,7 +80,7 @@ def _marks(result: Replayed, step: StepReport) -> bytes | None:
         _screenshot(result, was),
         _screenshot(result, now),
         rules.at(step.index).screens,
-        viewport=result.recording.meta.viewport,
+        viewport=viewport_at(result.recording, step.index),
     )
     return comparison.picture
 
@@ -110,6 +111,7 @@ def _step(step: StepReport) -> dict[str, Any]:
     return {
         "index": step.index,
         "same": step.same,
+        "compared": step.compared,
         "differences": [_difference(difference) for difference in step.differences],
         "marks": _marks_name(step),
         "recorded": _side(step.recorded),

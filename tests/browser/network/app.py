@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>App</title>
@@ -28,7 +37,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>App</title>
 </script>"""
 
 
-def make_app(greeting: str = "hello") -> Starlette:
+def make_app(greeting: str = "hello", delay_s: float = 0.0) -> Starlette:
+    """``delay_s``: how long an answer of /slow takes."""
     counted = {"count": 0, "hits": 0}
 
     def page(request: Request) -> Response:
@@ -50,6 +60,17 @@ def make_app(greeting: str = "hello") -> Starlette:
         answer.set_cookie("session", "geheim-123")
         return answer
 
+    async def slow(request: Request) -> Response:
+        await asyncio.sleep(delay_s)
+        return JSONResponse({"says": greeting})
+
+    def stream(request: Request) -> Response:
+        async def events() -> AsyncIterator[str]:
+            yield "data: 1\n\n"
+            await asyncio.sleep(30)
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
     def old(request: Request) -> Response:
         counted["hits"] += 1
         return RedirectResponse("/new", 302)
@@ -69,6 +90,8 @@ def make_app(greeting: str = "hello") -> Starlette:
             Route("/count", count),
             Route("/echo", echo, methods=["POST"]),
             Route("/greet", greet),
+            Route("/slow", slow),
+            Route("/stream", stream),
             Route("/old", old),
             Route("/new", new),
             Route("/save", lambda request: RedirectResponse("/new", 303), methods=["POST"]),

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from browser.network.app import make_app
 from playwright.async_api import Browser
+from starlette.applications import Starlette
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.network import Answering, NetworkRecording, Watching, read_har
 from agentserve.browser.network.recording import QUIET_S
 from agentserve.core.errors import RecordingError
+from agentserve.core.runs import NetworkNote
 from agentserve.core.screens import Size
+from agentserve.replay.redaction.network import hidden_in_har
+from agentserve.replay.redaction.secrets import Secrets
 from agentserve.testing.server import LoopbackServer
 
 VIEW = Size(width=300, height=280)
@@ -173,6 +178,72 @@ async def test_live_answers_are_compared_with_the_recorded_ones(
     (changed,) = notes["good day"]
     assert changed.what == "answer" and changed.request.endswith("/greet")
     assert changed.recorded.startswith("200, ") and changed.recorded != changed.replayed
+
+
+SLOWLY = "() => { fetch('/slow'); new EventSource('/stream'); navigator.sendBeacon('/slow', 'x'); }"
+
+
+async def open_requests(
+    browser: Browser, app: Starlette, har: bytes | None, url: str, wait_s: float
+) -> tuple[list[NetworkNote], bytes]:
+    """The notes at the end of a page that asks slowly; without ``har`` what it fetched."""
+    network = NetworkRecording() if har is None else Watching(read_har(har), recorded_url=url)
+    async with (
+        LoopbackServer(app) as server,
+        open_computer(browser, f"{server.url}/", viewport=VIEW, network=network) as computer,
+    ):
+        await computer.load()
+        await computer.page.evaluate(SLOWLY)
+        if isinstance(network, NetworkRecording):
+            await computer.page.wait_for_timeout(500)
+            return [], (await network.finish()).replace(server.url.encode(), url.encode())
+        return await computer.network_notes(wait_s), b""
+
+
+async def test_requests_that_are_open_at_the_end_are_waited_for_and_judged(
+    browser: Browser,
+) -> None:
+    url = "http://127.0.0.1:1"
+    _, har = await open_requests(browser, make_app(), None, url, 0)
+    begun = time.monotonic()
+    notes, _ = await open_requests(browser, make_app(delay_s=0.5), har, url, 20)
+    assert notes == [] and time.monotonic() - begun < 15, "streams are not waited for"
+    notes, _ = await open_requests(browser, make_app("bye", delay_s=0.5), har, url, 20)
+    (late,) = [note for note in notes if note.request.startswith("GET")]
+    assert late.what == "answer" and "bye" in str(late.replayed)
+    notes, _ = await open_requests(browser, make_app(delay_s=8), har, url, 0.5)
+    (none,) = notes
+    assert none.request.endswith("/slow") and none.replayed == "no answer within 0.5 s"
+    assert none.what == "answer" and "hello" in str(none.recorded)
+
+
+@pytest.mark.parametrize("network", [Answering, Watching])
+async def test_requests_with_a_secret_are_those_that_were_recorded_without_it(
+    browser: Browser, network: type[Answering] | type[Watching]
+) -> None:
+    secrets = Secrets({"PW": "hunter2: very/secret"})
+    ask = """async value => {
+      await ask('/greet?token=' + encodeURIComponent(value));
+      await post('/echo', JSON.stringify({token: value}));
+      return said;
+    }"""
+    recording = NetworkRecording()
+    async with LoopbackServer(make_app()) as server:
+        url = f"{server.url}/"
+        async with open_computer(browser, url, viewport=VIEW, network=recording) as computer:
+            await computer.load()
+            await computer.page.evaluate(ask, "hunter2: very/secret")
+            har = hidden_in_har(await recording.finish(), secrets)
+        assert b"hunter2" not in har
+        own = network(read_har(har), hidden=secrets.hidden)
+        async with open_computer(browser, url, viewport=VIEW, network=own) as computer:
+            await computer.load()
+            said = await computer.page.evaluate(ask, "hunter2: very/secret")
+            assert len(said) == 2 and "no answer" not in said
+            assert await computer.network_notes() == []
+            await computer.page.evaluate("v => ask('/new?' + v)", "hunter2: very/secret")
+            (note,) = await computer.network_notes()
+            assert note.what == "missing" and "hunter2" not in note.model_dump_json()
 
 
 def entry(**response: Any) -> dict[str, Any]:

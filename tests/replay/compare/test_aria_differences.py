@@ -9,6 +9,7 @@ from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.format import MAX_ARIA_BYTES
 from agentserve.replay.compare.aria import MAX_PARTS, aria_differences
 from agentserve.replay.compare.aria_tree import MAX_DEPTH, MAX_NODES, parse_aria
+from agentserve.replay.redaction.snapshots import quoted_placeholders
 
 PAGE = """
 - banner:
@@ -234,3 +235,37 @@ async def test_a_real_page_is_read_and_compared(page: Page):
         ("checkbox", "state changed"),
         ("dialog", "dialog added"),
     ]
+
+
+def test_a_secret_s_placeholder_is_a_text_whether_it_was_put_in_quotes_or_not():
+    stored = (
+        '- textbox "Token": {{secret:PW}}\n'
+        "- list:\n"
+        '  - link "a" [active]:\n'
+        '    - /url: {{secret:PW}}\\x and "more"\n'
+        "  - 'button \"a: it''s {{secret:PW}}\"': {{secret:B_2}}\n"
+        '  - text: "k: {{secret:PW}}"\n'
+        "  - text: see {{secret:PW}}\n"
+    )
+    quoted = quoted_placeholders(stored)
+    assert quoted != stored and quoted_placeholders(quoted) == quoted
+    assert aria_differences(stored, quoted) == []
+    box, nodes = parse_aria(quoted, "own").children
+    assert box.text == "{{secret:PW}}"
+    link, button, _, _ = nodes.children
+    assert link.properties == {("/url", '{{secret:PW}}\\x and "more"')}
+    assert (button.name, button.text) == ('"a: it\'s {{secret:PW}}"', "{{secret:B_2}}")
+    (difference,) = aria_differences(stored, quoted.replace("secret:B_2", "secret:C"))
+    assert difference.parts[0].recorded == "{{secret:B_2}}"
+
+
+def test_hostile_snapshots_are_searched_for_placeholders_in_time():
+    begun = time.perf_counter()
+    for text in (
+        "- " + "a" * 10**6,
+        '- a "' + "\\" * 10**6,
+        "- a" + " [x]" * 250_000,
+        "- '" * 300_000,
+    ):
+        quoted_placeholders(text)
+    assert time.perf_counter() - begun < 10

@@ -4,7 +4,7 @@ from replay.replay_builders import make_result, make_usage
 from agentserve.core.runs import RunSummary
 from agentserve.core.sessions import CacheLoss, Usage
 from agentserve.replay.compare.engine import EngineRule, EngineTurn, engine_differences, ratios
-from agentserve.replay.compare.expectations import OutcomeRule, UsageRule
+from agentserve.replay.compare.expectations import OutcomeRule, TextRule, UsageRule
 from agentserve.replay.compare.outcome import outcome_differences
 from agentserve.replay.compare.prefix import prefix_differences
 from agentserve.replay.compare.usage import (
@@ -104,6 +104,23 @@ def test_without_a_check_the_end_does():
     assert shown(outcome_differences(done, lost)) == [("outcome.end", "done", "max_turns")]
 
 
+def test_without_a_check_the_agent_s_answer_does_too_where_it_is_asked_for():
+    yes, no = (RunSummary(end="done", message=message) for message in ("Yes", "no"))
+    assert outcome_differences(yes, no) == []
+    assert shown(outcome_differences(yes, no, answers=TextRule())) == [
+        ("outcome.message", "Yes", "no")
+    ]
+    again = RunSummary(end="done", message="yes")
+    assert outcome_differences(yes, again, answers=TextRule(mode="normalised")) == []
+    good, other = (
+        yes.model_copy(update={"success": True}),
+        no.model_copy(update={"success": True}),
+    )
+    assert outcome_differences(good, other, answers=TextRule()) == [], "the check decides"
+    lost = [RunSummary(end="error", message=message) for message in ("a", "b")]
+    assert outcome_differences(*lost, answers=TextRule()) == [], "no agent said that"
+
+
 @pytest.mark.parametrize(
     ("wanted", "value", "same"),
     [
@@ -115,6 +132,11 @@ def test_without_a_check_the_end_does():
         (None, None, True),
         ({"rows": [1, 2]}, {"rows": [1, 2]}, True),
         ("a", "A", False),
+        ({"ok": True}, {"ok": 1}, False),
+        ([False], [0], False),
+        ({"rows": [1, {"n": 2}]}, {"rows": [1.0, {"n": 2.0}]}, True),
+        ([1], [1, 1], False),
+        ({"a": None}, {}, False),
     ],
 )
 def test_an_expression_must_give_what_is_expected(wanted, value, same: bool):

@@ -15,6 +15,7 @@ from agentserve.replay.compare.accepting import accept, acceptable, accepted_fil
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import (
     MAX_ACCEPTED,
+    AcceptedTarget,
     ActionRule,
     Expectations,
     ScreenRule,
@@ -266,12 +267,26 @@ def test_a_turn_is_compared_in_all_that_it_is():
 def test_a_rebuilt_turn_is_compared_with_a_rebuilt_one_alone():
     rebuilt = make_result(action=Click(x=1, y=1), rebuilt=True)
     found = compare_turn(make_line(), rebuilt)
-    assert found.differences == []
+    assert found.differences == [] and not found.decided
     assert (
         "turn 0 was answered on the KV cache as it was, now from the live tokens" in found.notes[0]
     )
     both = compare_turn(make_line(result=make_result(rebuilt=True)), rebuilt)
     assert [d.field for d in both.differences] == ["action.point"] and both.notes == []
+    assert both.decided
+
+
+@pytest.mark.parametrize("text", [None, "Save"])
+def test_what_is_found_instead_of_an_element_is_accepted_with_its_text(text: str | None):
+    found = Difference(comparer="action", field="action.target", recorded="Ok", replayed=text)
+    report = make_report(make_step_report(0, Side(action=Click(x=1, y=1)), found))
+    accepted = accept(Expectations(), report)
+    again = parse_expectations(expectations_json(accepted), "it")
+    (action,) = again.own(0).accepted_actions
+    assert action.target == AcceptedTarget(text=text)
+    moved = make_report(make_step_report(0, Side(action=Click(x=1, y=1)), ACTION))
+    (action,) = accept(Expectations(), moved).own(0).accepted_actions
+    assert action.target is None
 
 
 def test_a_worker_that_was_restarted_is_a_note_and_no_broken_prefix():

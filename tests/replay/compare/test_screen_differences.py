@@ -153,7 +153,99 @@ def test_the_threshold_decides_which_shades_are_equal():
     assert compared(draw(), nearly) == []
     assert compared(draw(), nearly, ScreenRule(threshold=0.001))
     assert compared(draw(), draw(colour=(40, 90, 120)))
-    assert compared(draw(), draw(colour=(40, 90, 120)), ScreenRule(threshold=0.5)) == []
+    by_threshold = ScreenRule(threshold=0.5, shade=None)
+    assert compared(draw(), draw(colour=(40, 90, 120)), by_threshold) == []
+
+
+def hexed(colour: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(colour))
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("d4edda", "f8d7da"),
+        ("fff3cd", "f8d7da"),
+        ("dc3545", "bb2d3b"),
+        ("0d6efd", "0b5ed7"),
+        ("ffffff", "e8f0fe"),
+        ("ffffff", "f5f5f5"),
+        ("e0e0e0", "f5f5f5"),
+    ],
+)
+@pytest.mark.parametrize("scale", [1, 2])
+def test_another_shade_of_an_area_is_a_difference(was: str, now: str, scale: int):
+    """That of a button around its text, too, though a pixel by itself is within the threshold."""
+    one, other = (draw(colour=hexed(colour), scale=scale) for colour in (was, now))
+    alone = ScreenRule(shade=None)
+    (difference,) = compared(one, other)
+    assert difference.parts[0].replayed["box"] == pytest.approx([120, 90, 100, 32], abs=3)
+    if not compared(one, other, alone):
+        assert {part.field for part in difference.parts} == {"screen.shade"}
+    assert compared(one, other, ScreenRule(shade=100, threshold=1)) == []
+
+
+def test_shades_count_as_other_pixels_do():
+    one, other = draw(colour=hexed("d4edda")), draw(colour=hexed("f8d7da"))
+    assert compared(one, other, ScreenRule(max_share=0.05)) == []
+    assert compared(one, other, ScreenRule(max_share=0.01))
+    covers = PageBox(x=118, y=88, width=104, height=36)
+    assert compared(one, other, ScreenRule(ignore=(covers,))) == []
+
+
+@pytest.mark.parametrize("box", [(50, 50, 51, 70), (50, 50, 52, 200), (50, 50, 56, 56)])
+def test_what_is_narrow_or_small_has_no_shade(box: tuple[int, ...]):
+    """A caret, a line, and what has less than 64 px, in a shade within the threshold."""
+    ground = Image.new("RGB", (400, 300), hexed("d4edda"))
+    other = ground.copy()
+    ImageDraw.Draw(other).rectangle(box, hexed("f8d7da"))
+    assert compared(ground, other) == []
+    ImageDraw.Draw(other).rectangle((50, 50, 57, 57), hexed("f8d7da"))
+    assert compared(ground, other)
+
+
+@pytest.mark.parametrize("quarters", [1, 2])
+def test_text_that_lies_a_part_of_a_px_elsewhere_has_no_shade(quarters: int):
+    def page(quarters: int) -> Image.Image:
+        image = Image.new("RGB", (1600, 1200), (255, 255, 255))
+        pen = ImageDraw.Draw(image)
+        for row in range(12):
+            font = ImageFont.load_default(4 * (12 + row))
+            pen.text((80 + quarters, 96 * row), "Settings of the account", (90, 90, 90), font)
+        return image.resize((400, 300), Image.BOX)
+
+    one, other = page(0), page(quarters)
+    plain = compared(one, other, ScreenRule(shade=None))
+    assert [d.replayed for d in compared(one, other)] == [d.replayed for d in plain]
+
+
+def test_a_whole_screen_of_another_shade_is_measured_in_time():
+    one = Image.new("RGB", (1120, 672), hexed("d4edda"))
+    other = Image.new("RGB", (1120, 672), hexed("f8d7da"))
+    view = Size(width=1120, height=672)
+    begun = time.perf_counter()
+    (difference,) = compared(one, other, viewport=view)
+    assert time.perf_counter() - begun < 20 and difference.replayed == 1.0
+
+
+def test_a_window_alone_lets_scattered_pixels_be():
+    changed = draw()
+    for x in range(10, 400, 40):
+        changed.putpixel((x, 200), (0, 0, 0))
+    assert compared(draw(), changed)
+    assert compared(draw(), changed, ScreenRule(window=32)) == []
+    assert compared(draw(), changed, ScreenRule(window=32, max_share=0.0)), "that was asked for"
+    ImageDraw.Draw(changed).rectangle((300, 200, 330, 230), (0, 0, 0))
+    (difference,) = compared(draw(), changed, ScreenRule(window=32))
+    assert "of a window of 32x32 px differ" in difference.message
+
+
+def test_a_small_share_is_not_told_as_none():
+    one = Image.new("RGB", (1120, 672), (255, 255, 255))
+    other = one.copy()
+    other.putpixel((500, 300), (0, 0, 0))
+    (difference,) = compared(one, other, viewport=Size(width=1120, height=672))
+    assert difference.message.startswith("0.00013% of the screen differs (1 px in 1 region)")
 
 
 def test_smoothed_edges_are_not_counted_unless_asked():
@@ -196,7 +288,7 @@ def test_the_densest_window_is_the_densest_of_all():
 def test_the_count_is_pixelmatch_s_of_the_whole_screens(antialiasing: bool):
     """Only what changed is looked at, which must change nothing."""
     rng = np.random.default_rng(5)
-    rule = ScreenRule(count_antialiasing=antialiasing)
+    rule = ScreenRule(count_antialiasing=antialiasing, shade=None)
     for _ in range(12):
         one = Image.fromarray(rng.integers(0, 255, (30, 40, 3), dtype=np.uint8))
         one = one.resize((400, 300), Image.BILINEAR)

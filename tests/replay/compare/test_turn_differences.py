@@ -5,7 +5,7 @@ from replay.replay_builders import make_result
 
 from agentserve.core.actions import Back, Click, Done, Drag, Key, Navigate, Scroll, Type
 from agentserve.core.actions.recorded import Fill, Resize
-from agentserve.core.elements import ElementTarget, PageBox
+from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Timings, Usage
@@ -91,6 +91,59 @@ def test_points_in_the_same_element_are_the_same():
     assert action_differences(there, Click(x=111, y=5), EXACT, target=beside), (
         "a box that does not hold the recorded point is not of its element"
     )
+
+
+@pytest.mark.parametrize("tag", ["body", "html", "canvas", "svg", "iframe", "CANVAS"])
+def test_where_it_matters_which_point_is_hit_no_box_makes_points_the_same(tag: str):
+    large = ElementTarget(box=PageBox(x=0, y=0, width=100, height=100), tag=tag)
+    one, other = Click(x=90, y=90), Click(x=10, y=10)
+    assert action_differences(one, other, target=large)
+    assert action_differences(one, Click(x=95, y=95), target=large) == []
+    assert turn_differences(make_result(action=one), make_result(action=other), target=large)
+
+
+def test_a_slider_is_hit_at_its_place():
+    chain = (Selector(engine="aria", value="Volume", role="slider"),)
+    slider = ElementTarget(
+        selectors=(chain,), box=PageBox(x=0, y=0, width=100, height=10), tag="input"
+    )
+    assert action_differences(Click(x=90, y=5), Click(x=10, y=5), target=slider)
+
+
+def test_a_large_part_of_the_viewport_is_no_element_to_hit_anywhere():
+    view = Size(width=1280, height=800)
+    part = ElementTarget(box=PageBox(x=0, y=0, width=1280, height=300), tag="div")
+    one, other = Click(x=640, y=280), Click(x=100, y=40)
+    assert action_differences(one, other, target=part, viewport=view)
+    small = ElementTarget(box=PageBox(x=0, y=0, width=1280, height=150), tag="div")
+    assert action_differences(Click(x=640, y=140), other, target=small, viewport=view) == []
+    accepted = AcceptedAction(action=one, box=part.box)
+    far = Click(x=900, y=500)
+    assert action_differences(far, other, accepted=[accepted], viewport=view)
+    now = make_result(action=other)
+    assert turn_differences(make_result(action=one), now, target=part, viewport=view)
+
+
+def named(name: str, place: int, box: PageBox) -> ElementTarget:
+    chains = (
+        (Selector(engine="aria", value=name, role="button"),),
+        (Selector(engine="xpath", value=f"/html/body/button[{place}]"),),
+    )
+    return ElementTarget(selectors=chains, box=box, tag="button")
+
+
+def test_elements_that_both_sides_know_are_told_by_their_selectors():
+    left, right = PageBox(x=0, y=0, width=90, height=40), PageBox(x=200, y=0, width=90, height=40)
+    save = named("Save", 1, left)
+    one, near, far = Click(x=5, y=5), Click(x=80, y=30), Click(x=250, y=5)
+
+    def compared(now: Click, element: ElementTarget | None) -> bool:
+        found = action_differences(one, now, target=save, now=(element, None))
+        return found == []
+
+    assert compared(far, named("Save", 2, right)), "it has moved"
+    assert not compared(near, named("Delete", 1, left)), "another one is in its place"
+    assert compared(near, None) and not compared(far, None)
 
 
 def test_a_drag_ends_on_its_own_element():

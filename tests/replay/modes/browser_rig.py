@@ -104,10 +104,13 @@ async def replay_on(
         if prepare is not None:
             await prepare(stage.computer)
         rules = expectations_of(recording)
+        if "tolerance_px" not in rules.actions.model_fields_set:  # nothing moves here by itself
+            strict = rules.actions.model_copy(update={"tolerance_px": 2.0})
+            rules = rules.model_copy(update={"actions": strict})
         own = {
             "compare_screens": partial(compare_screens, recording, rules),
             "compare_aria": partial(compare_aria, recording, rules),
-            "accepted": lambda step: rules.at(step.index).accepted_actions,
+            "expectations": rules,
         }
         replayed = await replay_browser(stage.computer, recording, **own | options)
     if accept:

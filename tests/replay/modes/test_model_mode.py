@@ -227,6 +227,18 @@ async def test_a_rebuilt_turn_is_compared_with_rebuilt_ones_alone(recording: Rec
     report, _ = await replayed(recording, answers)
     assert report.same
     assert any("its answers are not compared" in note for note in report.notes)
+    totals = report.totals
+    assert (totals.same, totals.different, totals.not_compared) == (2, 0, 1)
+    assert [step.compared for step in report.steps] == [True, False, True]
+    assert "2 of 3 steps the same, 0 different, 1 not compared" in shown(report)
+    assert "– step 1" in shown(report)
+
+
+async def test_a_replay_that_compares_nothing_has_not_passed(recording: Recording):
+    answers = [make_result(i, action=Type(text="else"), rebuilt=True) for i in range(3)]
+    report, _ = await replayed(recording, answers)
+    assert not report.same and report.totals.not_compared == 3
+    assert "no step's decision was compared: that says nothing" in report.notes
 
 
 async def test_an_invalid_answer_is_noted(recording: Recording):

@@ -124,7 +124,7 @@
       "div",
       "caption",
       make("b", "", String(step.index)),
-      make("span", "", step.same ? "✓ same" : `✗ ${kinds.join(", ") || "different"}`),
+      make("span", "", stepVerdict(step).replace("the same", "same") || `✗ ${kinds.join(", ") || "different"}`),
     );
     const bar = replayed.usage ? shares(cacheParts(replayed.usage)) : null;
     const image = picture(replayed.picture || recorded.picture);

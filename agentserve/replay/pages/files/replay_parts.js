@@ -7,6 +7,12 @@ function verdict(replay) {
   return make("span", "badge bad", "✗ different");
 }
 
+// Empty when something differs.
+function stepVerdict(step) {
+  if (!step.same) return "";
+  return step.compared ? "✓ the same" : "– not compared";
+}
+
 function foundBadges(replay) {
   return Object.entries(replay.found).map(([name, number]) =>
     make("span", "badge bad", number > 1 ? `${name} ${number}` : name),
@@ -49,7 +55,7 @@ function parts(differences) {
 function differencesPanel(step) {
   const box = panel(`Step ${step.index}`);
   if (step.differences.length > 0) box.append(tree(step.differences));
-  else box.append(make("p", step.same ? "" : "error", step.same ? "✓ the same" : "✗ different"));
+  else box.append(make("p", step.same ? "" : "error", stepVerdict(step) || "✗ different"));
   return box;
 }
 
