@@ -124,7 +124,8 @@ def _say(line: StepLine) -> None:
     from agentserve.core.actions.recorded import describe
 
     what = line.target.text or line.target.tag if line.target else ""
-    seen = "" if line.screenshot else "  (faster than the page: no screenshot)"
+    empty = line.url == "about:blank"
+    seen = "" if line.screenshot or empty else "  (faster than the page: no screenshot)"
     err.print(plain(f"{line.index:3} {describe(line.performed)}  {what}{seen}"), markup=False)
 
 

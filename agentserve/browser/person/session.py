@@ -44,7 +44,8 @@ class View:
 
 @dataclass(frozen=True)
 class PersonStep:
-    """One step. Without a view, the person was faster than the page came to rest."""
+    """One step. Without a view, the person was faster than the page came to rest, or there was no
+    page."""
 
     view: View | None
     url: str
@@ -89,6 +90,8 @@ class PersonSession:
         self._complete = asyncio.Event()
         """What has begun has come to its end."""
         self._pending: tuple[View | None, str, Act] | None = None
+        self._came: list[Outcome] = []
+        """What pages have done of their own accord since the pending act."""
         self._generation = 0
         self._acted_at = -CONSEQUENCE_S
         self._wake = asyncio.Event()
@@ -105,7 +108,7 @@ class PersonSession:
     async def begin(self) -> None:
         """Listen to the tabs that are open and to all that come. Raises BrowserFailed."""
         context = self._computer.page.context
-        context.on("page", lambda page: self._spawn(self._opened(page)))
+        context.on("page", self._on_page)
         try:
             for page in context.pages:
                 self._spawn(self._follow(page, await self._listen(page)))
@@ -142,6 +145,7 @@ class PersonSession:
             with suppress(PlaywrightError):
                 while travels.untold:
                     await self._tell_next(page, travels)
+        self._notice()
         self._put_pending()
         with suppress(BrowserFailed):
             await self._look()
@@ -172,22 +176,32 @@ class PersonSession:
             act = Act(Unsupported(what=f"a {message.kind} on a tab that was not in front"))
         self._add(act)
 
-    def _add(self, act: Act) -> None:
+    def _add(self, act: Act, own: Outcome | None = None) -> None:
+        """``own``: what is known to be this act's doing, and not that of the one before."""
         view = self._begun[1] if self._begun else self._view
         self._begun = None
         self._complete.set()
-        self._pend(act, view, self._url())
+        self._pend(act, view, self._url(), own)
         self._look_again()
 
-    def _pend(self, act: Act, view: View | None, url: str) -> None:
+    def _pend(self, act: Act, view: View | None, url: str, own: Outcome | None = None) -> None:
         """``url`` is where it was done when nothing was seen."""
         before = self._pending
         both = merged(before[2], act) if before else None
         if before is not None and both is not None:
             self._pending = (before[0], before[1], both)
         else:
+            if own is None:
+                self._notice()
             self._put_pending()
+            self._came = [own] if own else []
             self._pending = (view, view.url if view else url, act)
+
+    def _notice(self) -> None:
+        """What pages have done until now is the pending act's."""
+        outcome = self._computer.take_outcome()
+        if outcome.message:
+            self._came.append(outcome)
 
     def _look_again(self) -> None:
         self._view = None
@@ -199,9 +213,11 @@ class PersonSession:
             view, url, act = self._pending
             self._pending = None
             self.hidden.left(act.secret)
-            outcome = self._computer.take_outcome()
+            outcome = _together(self._came)
             if isinstance(act.action, Unsupported):
                 outcome = Outcome(status="failed", message="It has no equal in a recording.")
+            if url.startswith("chrome://"):  # a window's own new tab: a replay's is empty
+                view, url = None, "about:blank"
             self._steps.put_nowait(PersonStep(view, url, act, outcome))
 
     def _disturbed(self) -> None:
@@ -211,13 +227,18 @@ class PersonSession:
 
     # tabs and their history
 
-    async def _opened(self, page: Page) -> None:
-        by_page = self._is_consequence() or await page.opener() is not None
+    def _on_page(self, page: Page) -> None:
+        self._spawn(self._opened(page, self._is_consequence(), self._computer.take_outcome()))
+
+    async def _opened(self, page: Page, consequence: bool, told: Outcome) -> None:
+        by_page = consequence or await page.opener() is not None
+        if by_page:
+            self._came.append(told)
         travels = await self._listen(page)
         if not by_page:
             url = travels.history.shown.url
             here = url if url.startswith(("http://", "https://")) else "about:blank"
-            self._add(Act(OpenTab(url=here[:2000])))
+            self._add(Act(OpenTab(url=here[:2000])), told)
         await self._follow(page, travels)
 
     async def _listen(self, page: Page) -> Travels[_Known]:
@@ -243,7 +264,7 @@ class PersonSession:
         if not self._pages:
             self.over.set()
         elif not consequence and front:
-            self._add(Act(CloseTab()))
+            self._add(Act(CloseTab()), self._computer.take_outcome())
         elif not consequence:
             self._add(Act(Unsupported(what="a tab that was not in front was closed")))
         else:
@@ -333,6 +354,7 @@ class PersonSession:
                 return
             if generation == self._generation:
                 url = self._computer.url or url
+                self._notice()
                 self._view = View(url, picture, aria)
                 self.ready.set()
                 return
@@ -346,6 +368,12 @@ class PersonSession:
         task = asyncio.ensure_future(_unless_gone(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _together(outcomes: list[Outcome]) -> Outcome:
+    failed = any(outcome.status == "failed" for outcome in outcomes)
+    message = " ".join(outcome.message for outcome in outcomes if outcome.message)
+    return Outcome(status="failed" if failed else "ok", message=message[:2000])
 
 
 async def _unless_gone(work: Coroutine[Any, Any, None]) -> None:

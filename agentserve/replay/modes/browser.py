@@ -128,8 +128,9 @@ class _Replay:
         begun = time.perf_counter()
         look = await self._looker.look(step)
         self.pictures[look.sha256] = look.picture
-        aria = look.aria and hashlib.sha256(look.aria).hexdigest()
-        if aria and look.aria:
+        aria = None  # an empty page has an empty snapshot
+        if look.aria is not None:
+            aria = hashlib.sha256(look.aria).hexdigest()
             self.arias[aria] = look.aria
         performed = await self._perform(step)
         differences = [*look.differences]

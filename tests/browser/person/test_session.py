@@ -263,6 +263,11 @@ async def test_going_about_in_the_browser(
             Navigate(url=f"{base}/late.html"),
             CloseTab(),
         ]
+        # as a replay's own acts tell it, each of itself
+        messages = [step.outcome.message.partition(" and ")[0] for step in told]
+        assert messages[3:] == [
+            "", "A new tab was opened", "", "The tab was closed; the one before it is in front now."
+        ]  # fmt: skip
         assert [step.url.rpartition("/")[2] for step in told[:3]] == [
             "target.html", "elements.html", "target.html",
         ]  # fmt: skip

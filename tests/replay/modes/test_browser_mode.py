@@ -19,7 +19,7 @@ from replay.modes.browser_rig import (
 from agentserve.browser.computer import PlaywrightComputer
 from agentserve.browser.network import Answering, Watching, read_har
 from agentserve.core.actions import Back, Click, Done, Key, Navigate, Scroll, Type
-from agentserve.core.actions.recorded import Fill, Reload, Unsupported
+from agentserve.core.actions.recorded import CloseTab, Fill, OpenTab, Reload, Unsupported
 from agentserve.core.errors import BrowserFailed, InvalidRequest, RecordingError
 from agentserve.replay import Recording, StepLine, read_recording
 from agentserve.replay.bundle.verify import verify
@@ -165,6 +165,12 @@ async def test_recordings_that_look_at_a_page_in_other_px_are_fitted(
     actions = (Click(x=80, y=74), Type(text="Ignacio"), Key(keys="Control+a"), Key(keys="Delete"))
     recording = await record_scenario(browser, tmp_path, name, actions)
     report = await replay_on(browser, recording, name)
+    assert report.same, [step.differences for step in report.steps]
+
+
+async def test_an_empty_tab_has_an_empty_snapshot(browser: Browser, tmp_path: Path) -> None:
+    recording = await record_scenario(browser, tmp_path, SIGN_IN, (OpenTab(), CloseTab()))
+    report = await replay_on(browser, recording, SIGN_IN)
     assert report.same, [step.differences for step in report.steps]
 
 
