@@ -19,6 +19,7 @@ from starlette.routing import Route
 from agentserve.browser.computer import open_computer
 from agentserve.browser.network import NetworkRecording
 from agentserve.core.actions import Click, Type, Wait, points
+from agentserve.core.config import RunConfig
 from agentserve.core.screens import Size
 from agentserve.regression.accepting import accept_replayed
 from agentserve.regression.options import ReplayOptions
@@ -233,5 +234,5 @@ async def test_what_the_last_step_leads_to_is_waited_for_or_said_not_to_be_looke
 
 
 async def later(request: Request) -> Response:
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(RunConfig().settle_timeout_s + 2)  # no step waits for so long
     return Response("late")
