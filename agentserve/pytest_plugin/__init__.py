@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 if TYPE_CHECKING:
     from agentserve.pytest_plugin.service import Service
 
-MODES = ("model", "browser", "full")
+MODES: tuple[Literal["model", "browser", "full"], ...] = ("model", "browser", "full")
 _ROUTER = "agentserve_router"
 """In what xdist's controller tells its workers."""
 
@@ -46,10 +46,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="accept what differs as expected from now on",
     )
     group.addoption(
+        "--agentserve-network",
+        choices=("live", "recorded"),
+        default=None,
+        help="of the mode browser: recorded answers pages from the recording (default: live)",
+    )
+    group.addoption(
         "--agentserve-on-miss",
         choices=("fail", "live"),
-        default="fail",
-        help="of recorded network answers: what a request that was not recorded gets",
+        default=None,
+        help="of recorded network answers: what a request that was not recorded gets "
+        "(default: fail)",
+    )
+    group.addoption(
+        "--agentserve-secret",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a secret of the recordings, read from the variable of that name; repeatable",
     )
 
 
@@ -57,7 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "replay: a recording (agentserve)")
     if config.getoption("agentserve"):
         from agentserve.pytest_plugin.reporting import Reporting
+        from agentserve.pytest_plugin.settings import settings_of
 
+        settings_of(config)
         config.pluginmanager.register(Reporting(config), "agentserve-reporting")
 
 
@@ -88,19 +104,24 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if not parent.config.getoption("agentserve") or file_path.suffix != ".zip":
         return None
-    from agentserve.pytest_plugin.collect import RecordingZip
+    from agentserve.pytest_plugin.collect import RecordingFile
+    from agentserve.regression.find import is_recording
 
-    return RecordingZip.from_parent(parent, path=file_path)
+    # many tools make zip files: only who names one is told that it is no recording
+    if not parent.session.isinitpath(file_path) and not is_recording(file_path):
+        return None
+    return RecordingFile.from_parent(parent, path=file_path)
 
 
 def service_of(config: pytest.Config) -> Service:
     """The process's own: it starts what the tests need, when they need it."""
+    from agentserve.core.config import given_router_url
     from agentserve.pytest_plugin.keys import SERVICE
     from agentserve.pytest_plugin.service import Service
 
     if (running := config.stash.get(SERVICE, None)) is None:
         told = getattr(config, "workerinput", {}).get(_ROUTER)
-        running = Service(told or config.getoption("agentserve_router"))
+        running = Service(told or config.getoption("agentserve_router") or given_router_url())
         config.stash[SERVICE] = running
     return running
 
