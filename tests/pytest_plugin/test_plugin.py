@@ -116,7 +116,7 @@ def test_a_zip_of_something_else_is_told_of_when_it_is_named(folder: Path, run: 
     assert "gui/packed.zip::model" in found.stdout.lines
     found.stdout.no_fnmatch_line("*trace.zip*")
     named = run("--agentserve", "--collect-only", "-q", "gui/trace.zip")
-    named.stdout.fnmatch_lines(["*trace: meta.json is missing*"])
+    named.stdout.fnmatch_lines(["*trace.zip: meta.json is missing*"])
 
 
 def test_secrets_and_recorded_answers_reach_the_replay(
