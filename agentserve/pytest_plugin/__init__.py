@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from agentserve.pytest_plugin.service import Service
 
 MODES: tuple[Literal["model", "browser", "full"], ...] = ("model", "browser", "full")
-_ROUTER = "agentserve_router"
-"""In what xdist's controller tells its workers."""
+_OFFER = "agentserve_offer"
+"""In what xdist's controller tells its workers: the folder in which they ask for a router."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -78,18 +78,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    from agentserve.pytest_plugin.keys import SERVICE
+    from agentserve.pytest_plugin.keys import OFFER, SERVICE
 
+    if (offer := config.stash.get(OFFER, None)) is not None:
+        offer.close()
     if (running := config.stash.get(SERVICE, None)) is not None:
         running.stop()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of xdist, in its controller: the router is started here, once, for all of its workers."""
+    """Of xdist, in its controller: a router is started here, once, when a worker asks for one."""
+    from agentserve.pytest_plugin.keys import OFFER
+    from agentserve.pytest_plugin.sharing import Offer
+
     config = node.config
-    if config.getoption("agentserve") and config.getoption("agentserve_mode") != "browser":
-        node.workerinput[_ROUTER] = service_of(config).router_url()
+    if (offer := config.stash.get(OFFER, None)) is None:
+        offer = Offer(lambda: service_of(config).router_url())
+        config.stash[OFFER] = offer
+    node.workerinput[_OFFER] = str(offer.folder)
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -120,8 +127,9 @@ def service_of(config: pytest.Config) -> Service:
     from agentserve.pytest_plugin.service import Service
 
     if (running := config.stash.get(SERVICE, None)) is None:
-        told = getattr(config, "workerinput", {}).get(_ROUTER)
-        running = Service(told or config.getoption("agentserve_router") or given_router_url())
+        given = config.getoption("agentserve_router") or given_router_url()
+        offered = getattr(config, "workerinput", {}).get(_OFFER)
+        running = Service(given, offered and Path(offered))
         config.stash[SERVICE] = running
     return running
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from router.rig import Rig, running_rig
 
+from agentserve.core.errors import NoWorker
 from agentserve.pytest_plugin.reporting import annotations, markdown
+from agentserve.pytest_plugin.sharing import Offer, shared_router
 from agentserve.replay.bundle.packing import pack
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.results import ReplayReport, Side, StepReport, Totals
@@ -215,6 +217,63 @@ async def test_the_fixtures_of_tests_beside_recordings(
     result = await asyncio.to_thread(run, "--agentserve-router", rig.server.url)
     result.assert_outcomes(passed=1)
     assert {one.status for one in (await rig.client.sessions()).sessions} == {"released"}
+
+
+CONFTEST = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+import agentserve.pytest_plugin.service as service
+
+@asynccontextmanager
+async def started(options):
+    with Path("starts").open("a") as file:
+        file.write("started ")
+    yield SimpleNamespace(router="http://127.0.0.1:9")
+    with Path("starts").open("a") as file:
+        file.write("stopped ")
+
+service.local_stack = started
+"""
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_processes_share_one_router_and_start_none_that_no_test_needs(
+    pytester: pytest.Pytester, run: Run, wanted: bool
+) -> None:
+    pytester.makeconftest(CONFTEST)
+    fixture, told = ("router", "router") if wanted else ("", "'http://127.0.0.1:9'")
+    body = f"""
+        import time
+        import pytest
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(number{"," if fixture else ""} {fixture}):
+            time.sleep(0.2)
+            assert {told} == "http://127.0.0.1:9"
+    """
+    pytester.makepyfile(test_own=body)
+    result = run("-n", "2")
+    result.assert_outcomes(passed=6)
+    starts = pytester.path / "starts"
+    assert (starts.read_text().split() if wanted else starts.exists()) == (
+        ["started", "stopped"] if wanted else False
+    )
+
+
+def test_whoever_asks_is_told_why_there_is_no_router() -> None:
+    def start() -> str:
+        raise NoWorker("no memory")
+
+    offer = Offer(start)
+    try:
+        for _ in range(2):
+            with pytest.raises(NoWorker, match="cannot start a router: no memory"):
+                shared_router(offer.folder)
+    finally:
+        offer.close()
+    with pytest.raises(NoWorker, match="offers no router any more"):
+        shared_router(offer.folder)
 
 
 def report(name: str, *differences: Difference) -> ReplayReport:
