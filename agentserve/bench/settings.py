@@ -59,11 +59,27 @@ def settings_of(asked: str | None, ratios: Sequence[float], family: Family) -> l
     return list(chosen.values())
 
 
+def setting_of(text: str) -> Setting:
+    """One setting by its name: ``off``, METHOD:RATIO, after:METHOD:RATIO, or either without a
+    ratio, which is then 0.5. Raises InvalidRequest for anything else."""
+    if "," in text:
+        raise InvalidRequest(
+            f"{text[:200]!r} are several settings; one can be given",
+            hint="write METHOD, after:METHOD, METHOD:RATIO or after:METHOD:RATIO",
+        )
+    name = text.strip()
+    return Setting("off") if name == "off" else _each(name, [0.5])[0]
+
+
 def _each(name: str, ratios: Sequence[float]) -> list[Setting]:
     after = name.startswith(AFTER)
     method, colon, own = name.removeprefix(AFTER).partition(":")
     method = f"{AFTER}{method}" if after else method
     if method in WITHOUT_SHARE:
+        if colon:
+            raise InvalidRequest(
+                f"{name!r}: {method} has no ratio: it keeps what it keeps", hint=f"write {method}"
+            )
         return [Setting(method, None, _compression(method, None))]
     shares = [_number(own, name)] if colon else ratios
     return [Setting(method, share, _compression(method, share)) for share in shares]

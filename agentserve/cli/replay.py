@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.cli.redaction import secret_given
+from agentserve.cli.replay_options import Asked
 from agentserve.cli.stage import Stage
-from agentserve.core.errors import InvalidRequest
+from agentserve.core.errors import AgentServeError, InvalidRequest
 
 if TYPE_CHECKING:
     from agentserve.client import RouterClient
     from agentserve.regression.find import Found
-    from agentserve.regression.options import ReplayOptions
     from agentserve.replay import Replayed
 
 DIFFERENT = 3
 """Exit code of replays that found differences."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    mode: str | None
-    router: str | None
-    local: bool
-    headed: bool
-    tolerance_px: float | None
-    network: Literal["live", "recorded"]
-    on_miss: Literal["fail", "live"]
-    go_by_unsupported: bool
-    secrets: tuple[str, ...]
 
 
 def replay(
@@ -62,21 +49,24 @@ def replay(
         float | None,
         typer.Option(
             min=0,
-            help="CSS px by which points may differ and still be the same. "
+            help="CSS px by which points may differ and still be the same, in every step. "
             "(default: the recording's expect.json, else 12)",
         ),
     ] = None,
     network: Annotated[
-        Literal["live", "recorded"],
+        Literal["live", "recorded"] | None,
         typer.Option(
             help="Of the mode browser: recorded answers pages from the recording; live compares "
-            "what they fetch with it, where it has that."
+            "what they fetch with it, where it has that. (default: live)"
         ),
-    ] = "live",
+    ] = None,
     on_miss: Annotated[
-        Literal["fail", "live"],
-        typer.Option(help="With --network recorded: what a request gets that was not recorded."),
-    ] = "fail",
+        Literal["fail", "live"] | None,
+        typer.Option(
+            help="With --network recorded: what a request gets that was not recorded. "
+            "(default: fail)"
+        ),
+    ] = None,
     go_by_unsupported: Annotated[
         bool,
         typer.Option("--skip-unsupported", help="Leave out imported steps that have no equal."),
@@ -97,7 +87,7 @@ def replay(
         str | None,
         typer.Option(
             help="Of the mode engine: how the second side prunes or evicts, as in bench pruning: "
-            "divprune:0.5, after:snapkv:0.5, off. (default: as recorded)"
+            "flat:0.5, after:attention:0.5, off. (default: as recorded)"
         ),
     ] = None,
     headed: Annotated[bool, typer.Option("--headed", help="Show the browser.")] = False,
@@ -115,80 +105,86 @@ def replay(
 ) -> None:
     """Replay recordings and show what became different.
 
-    Exit code 0: all the same, or accepted; 3: something differs; 1: an error; 2: wrong usage.
+    Exit code 0: all the same, or accepted; 3: something differs, or is left that cannot be
+    accepted; 1: an error; 2: wrong usage.
     """
     from agentserve.regression.find import find_recordings
 
-    if step and not update:
-        raise InvalidRequest("--step says what --update accepts", hint="add --update")
-    asked = _Asked(
+    asked = Asked(
         mode, router, local, headed, tolerance, network, on_miss, go_by_unsupported,
-        tuple(secret or ()),
+        tuple(secret or ()), worker, against, setting, update, tuple(step or ()),
     )  # fmt: skip
+    asked.check()
+    for option, path in (("--html", html), ("--junit", junit)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidRequest(f"{option}: there is no folder {path.absolute().parent}")
     found = find_recordings(recordings)
-    if mode == "engine":
-        from agentserve.cli.replay_engine import replay_engines
-
-        replayed = run_until_signal(replay_engines(found, worker, against, setting))
-    elif worker or against or setting:
-        raise InvalidRequest(
-            "--worker, --against and --setting are of the mode engine", hint="add --mode engine"
-        )
-    else:
-        replayed = run_until_signal(_replay_all(found, asked))
+    replayed: list[Replayed] = []
+    stopped = None
+    try:
+        run_until_signal(_replay_all(found, asked, replayed.append))
+    except AgentServeError as error:  # what was found until then is told all the same
+        if not replayed:
+            raise
+        stopped = error
     if update:
-        _accept(replayed, step)
+        replayed = [_accepted(one, step) for one in replayed]
     _write(replayed, html, junit)
-    _tell(replayed, html, as_json)
+    _tell(replayed, html, as_json, update)
+    if stopped is not None:
+        raise stopped
     reports = [one.report for one in replayed]
     if any(report.error is not None for report in reports):
         raise typer.Exit(1)
-    if not update and not all(report.same for report in reports):
+    if not all(report.same for report in reports):
         raise typer.Exit(DIFFERENT)
 
 
-async def _replay_all(found: list[Found], asked: _Asked) -> list[Replayed]:
+async def _replay_all(found: list[Found], asked: Asked, done: Callable[[Replayed], None]) -> None:
+    from agentserve.cli.replay_engine import replay_engines
     from agentserve.cli.router_or_local import router_or_local
+    from agentserve.regression.find import read_found
     from agentserve.regression.parts import Parts
-    from agentserve.regression.replaying import replay_one
-    from agentserve.replay import read_recording
+    from agentserve.regression.replaying import replay_one, unread
 
-    recordings = [(one.name, read_recording(one.path)) for one in found]
-    options = [_options(recording, asked) for _, recording in recordings]
+    if asked.mode == "engine":
+        await replay_engines(found, asked.worker, asked.against, asked.setting, done)
+        return
+    recordings = read_found(found)
+    asked.check_steps([each.recording for each in recordings.read])
+    options = [asked.options(each.recording) for each in recordings.read]
+    if options:
+        asked.check_modes({chosen.mode for chosen in options})
+    for name, error in recordings.unread.items():
+        done(unread(asked.mode or "model", name, error))
     with Stage() as stage:
 
         def start() -> AbstractAsyncContextManager[RouterClient]:
             return router_or_local(asked.router, local=asked.local, status=stage.say)
 
-        steps = stage.task("steps", sum(len(recording.steps) for _, recording in recordings))
+        steps = stage.task("steps", sum(len(each.recording.steps) for each in recordings.read))
         async with Parts(start, headed=asked.headed) as parts:
-            return [
-                await replay_one(parts, recording, name, chosen, lambda _: steps())
-                for (name, recording), chosen in zip(recordings, options, strict=True)
-            ]
+            for each, chosen in zip(recordings.read, options, strict=True):
+                done(await replay_one(parts, each.recording, each.name, chosen, lambda _: steps()))
 
 
-def _options(recording: object, asked: _Asked) -> ReplayOptions:
-    from agentserve.regression.options import ReplayOptions, default_mode
-
-    return ReplayOptions(
-        mode=asked.mode or default_mode(recording),
-        tolerance_px=asked.tolerance_px,
-        network=asked.network,
-        on_miss=asked.on_miss,
-        go_by_unsupported=asked.go_by_unsupported,
-        secrets={name: secret_given(name) for name in asked.secrets},
-    )
-
-
-def _accept(replayed: list[Replayed], steps: list[int] | None) -> None:
+def _accepted(replayed: Replayed, steps: list[int] | None) -> Replayed:
+    """With what is left to differ. That nothing can be written beside one recording keeps no other
+    from being accepted: it is that one's error."""
     from agentserve.regression.accepting import accept_replayed
     from agentserve.replay.compare.accepting import acceptable
+    from agentserve.replay.modes.reporting import failure_of
 
-    for one in replayed:
-        if one.report.error is None and acceptable(one.report):
-            accept_replayed(one, steps)
-            err.print(f"accepted: {one.recording.path / 'expect.json'}")
+    if replayed.recording is None or not acceptable(replayed.report):
+        return replayed
+    try:
+        left = accept_replayed(replayed, steps)
+    except AgentServeError as error:
+        failed = {"error": failure_of(error, None), "same": False}
+        return replace(replayed, report=replayed.report.model_copy(update=failed))
+    if left.report != replayed.report:
+        err.print(f"accepted: {replayed.recording.path / 'expect.json'}")
+    return left
 
 
 def _write(replayed: list[Replayed], html: Path | None, junit: Path | None) -> None:
@@ -204,13 +200,14 @@ def _write(replayed: list[Replayed], html: Path | None, junit: Path | None) -> N
         err.print(f"written: {html}")
 
 
-def _tell(replayed: list[Replayed], html: Path | None, as_json: bool) -> None:
+def _tell(replayed: list[Replayed], html: Path | None, as_json: bool, update: bool) -> None:
     from agentserve.replay.summary import replay_summary, replays_summary
 
     reports = [one.report for one in replayed]
+    more = None if update else "--update"
     if as_json:
         out.print_json(json.dumps([report.model_dump(mode="json") for report in reports]))
     elif len(reports) == 1:
-        out.print(replay_summary(reports[0], page=html))
+        out.print(replay_summary(reports[0], page=html, update=more))
     else:
-        out.print(replays_summary(reports, page=html))
+        out.print(replays_summary(reports, page=html, update=more))

@@ -3,51 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentserve.cli.serve import bundled_programs
 from agentserve.cli.stack import StackOptions, local_worker
 from agentserve.cli.stage import Stage
+from agentserve.core.errors import RecordingError, UnknownProgram
 
 if TYPE_CHECKING:
+    from agentserve.bench.settings import Setting
     from agentserve.bench.worker import BenchWorker
-    from agentserve.core.families import Family
     from agentserve.core.sessions import ScreenPolicy
-    from agentserve.regression.find import Found
+    from agentserve.lang.registry import Registry
+    from agentserve.regression.engine import EngineSide
+    from agentserve.regression.find import Found, ReadRecording
     from agentserve.replay import Recording, Replayed
+    from agentserve.replay.results import OnStep
 
 
 async def replay_engines(
-    found: list[Found], worker: str | None, against: str | None, setting: str | None
-) -> list[Replayed]:
-    """Raises InvalidRequest for a setting that is none, and what replay_engine raises."""
+    found: list[Found],
+    worker: str | None,
+    against: str | None,
+    setting: str | None,
+    done: Callable[[Replayed], None],
+) -> None:
+    """``done`` is told each replay; of a recording that is damaged, that no agent made or whose
+    program is unknown, what is wrong. Raises InvalidRequest for a setting that is none, and what
+    replay_engine raises of the workers."""
+    from agentserve.bench.settings import setting_of
     from agentserve.lang.registry import load_registry
-    from agentserve.regression.engine import EngineSide, replay_engine
-    from agentserve.replay import read_recording
+    from agentserve.regression.engine import EngineSide
+    from agentserve.regression.find import read_found
+    from agentserve.regression.replaying import unread
 
-    recordings = [(one.name, read_recording(one.path)) for one in found]
+    chosen = None if setting is None else setting_of(setting)
+    recordings = read_found(found)
     programs = load_registry([bundled_programs()])
-    replayed = []
     with Stage() as stage:
         async with _opened(worker, stage) as one, _opened(against or one.url, stage) as other:
-            steps = stage.task("turns", sum(len(recording.steps) for _, recording in recordings))
-            for name, recording in recordings:
-                screens = _screens(recording, setting, other.family)
-                first = EngineSide(one.url, one)
-                second = EngineSide(_name(other.url, setting), other, screens)
-                result = await asyncio.to_thread(
-                    replay_engine,
-                    first,
-                    second,
-                    recording,
-                    programs,
-                    on_step=lambda _: steps(),
-                )
-                report = result.report.model_copy(update={"name": name})
-                replayed.append(type(result)(report, recording))
-    return replayed
+            steps = stage.task("turns", sum(len(each.recording.steps) for each in recordings.read))
+            for name, error in recordings.unread.items():
+                done(unread("engine", name, error))
+            for each in recordings.read:
+                sides = (EngineSide(one.url, one), EngineSide(_name(other.url, chosen), other))
+                done(await _replayed(each, sides, chosen, programs, lambda _: steps()))
+
+
+async def _replayed(
+    found: ReadRecording,
+    sides: tuple[EngineSide, EngineSide],
+    setting: Setting | None,
+    programs: Registry,
+    on_step: OnStep,
+) -> Replayed:
+    from agentserve.regression.engine import replay_engine
+    from agentserve.regression.replaying import failed
+
+    first, second = sides
+    try:
+        second = replace(second, screens=_screens(found.recording, setting))
+        result = await asyncio.to_thread(
+            replay_engine, first, second, found.recording, programs, on_step=on_step
+        )
+    except (RecordingError, UnknownProgram) as error:
+        return failed(found.recording, "engine", found.name, error)
+    return replace(result, report=result.report.model_copy(update={"name": found.name}))
 
 
 @asynccontextmanager
@@ -65,21 +89,17 @@ async def _opened(url: str | None, stage: Stage) -> AsyncIterator[BenchWorker]:
         worker.close()
 
 
-def _name(url: str, setting: str | None) -> str:
-    return url if setting is None else f"{url}, {setting}"
+def _name(url: str, setting: Setting | None) -> str:
+    return url if setting is None else f"{url}, {setting.name}"
 
 
-def _screens(recording: Recording, setting: str | None, family: Family) -> ScreenPolicy | None:
-    """The recorded session's, with another compression."""
-    from agentserve.bench.settings import settings_of
+def _screens(recording: Recording, setting: Setting | None) -> ScreenPolicy | None:
+    """The recorded session's, with another compression. Raises RecordingError."""
     from agentserve.core.sessions import ScreenPolicy
 
     if setting is None:
         return None
-    chosen = next(
-        (one for one in settings_of(setting, [0.5], family) if one.name == setting),
-        settings_of("off", [], family)[0],
-    ).compression
+    chosen = setting.compression
     run = recording.agent()
     fields = run.session.model_dump(include=set(ScreenPolicy.model_fields))
     changes = {"preset": None, "pruning": chosen.pruning, "eviction": chosen.eviction}

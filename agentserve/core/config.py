@@ -43,7 +43,12 @@ def cache_folder() -> Path:
 
 def router_url() -> str:
     """The router to talk to when none is named: AGENTSERVE_ROUTER, else the local one."""
-    return os.environ.get("AGENTSERVE_ROUTER", f"http://127.0.0.1:{ROUTER_PORT}")
+    return given_router_url() or f"http://127.0.0.1:{ROUTER_PORT}"
+
+
+def given_router_url() -> str | None:
+    """The router that AGENTSERVE_ROUTER names; None when it names none."""
+    return os.environ.get("AGENTSERVE_ROUTER") or None
 
 
 def store_url() -> str | None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 if TYPE_CHECKING:
     from agentserve.pytest_plugin.service import Service
 
-MODES = ("model", "browser", "full")
-_ROUTER = "agentserve_router"
-"""In what xdist's controller tells its workers."""
+MODES: tuple[Literal["model", "browser", "full"], ...] = ("model", "browser", "full")
+_OFFER = "agentserve_offer"
+"""In what xdist's controller tells its workers: the folder in which they ask for a router."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,10 +46,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="accept what differs as expected from now on",
     )
     group.addoption(
+        "--agentserve-network",
+        choices=("live", "recorded"),
+        default=None,
+        help="of the mode browser: recorded answers pages from the recording (default: live)",
+    )
+    group.addoption(
         "--agentserve-on-miss",
         choices=("fail", "live"),
-        default="fail",
-        help="of recorded network answers: what a request that was not recorded gets",
+        default=None,
+        help="of recorded network answers: what a request that was not recorded gets "
+        "(default: fail)",
+    )
+    group.addoption(
+        "--agentserve-secret",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a secret of the recordings, read from the variable of that name; repeatable",
     )
 
 
@@ -57,23 +71,32 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "replay: a recording (agentserve)")
     if config.getoption("agentserve"):
         from agentserve.pytest_plugin.reporting import Reporting
+        from agentserve.pytest_plugin.settings import settings_of
 
+        settings_of(config)
         config.pluginmanager.register(Reporting(config), "agentserve-reporting")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    from agentserve.pytest_plugin.keys import SERVICE
+    from agentserve.pytest_plugin.keys import OFFER, SERVICE
 
+    if (offer := config.stash.get(OFFER, None)) is not None:
+        offer.close()
     if (running := config.stash.get(SERVICE, None)) is not None:
         running.stop()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of xdist, in its controller: the router is started here, once, for all of its workers."""
+    """Of xdist, in its controller: a router is started here, once, when a worker asks for one."""
+    from agentserve.pytest_plugin.keys import OFFER
+    from agentserve.pytest_plugin.sharing import Offer
+
     config = node.config
-    if config.getoption("agentserve") and config.getoption("agentserve_mode") != "browser":
-        node.workerinput[_ROUTER] = service_of(config).router_url()
+    if (offer := config.stash.get(OFFER, None)) is None:
+        offer = Offer(lambda: service_of(config).router_url())
+        config.stash[OFFER] = offer
+    node.workerinput[_OFFER] = str(offer.folder)
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -88,19 +111,25 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if not parent.config.getoption("agentserve") or file_path.suffix != ".zip":
         return None
-    from agentserve.pytest_plugin.collect import RecordingZip
+    from agentserve.pytest_plugin.collect import RecordingFile
+    from agentserve.regression.find import is_recording
 
-    return RecordingZip.from_parent(parent, path=file_path)
+    # many tools make zip files: only who names one is told that it is no recording
+    if not parent.session.isinitpath(file_path) and not is_recording(file_path):
+        return None
+    return RecordingFile.from_parent(parent, path=file_path)
 
 
 def service_of(config: pytest.Config) -> Service:
     """The process's own: it starts what the tests need, when they need it."""
+    from agentserve.core.config import given_router_url
     from agentserve.pytest_plugin.keys import SERVICE
     from agentserve.pytest_plugin.service import Service
 
     if (running := config.stash.get(SERVICE, None)) is None:
-        told = getattr(config, "workerinput", {}).get(_ROUTER)
-        running = Service(told or config.getoption("agentserve_router"))
+        given = config.getoption("agentserve_router") or given_router_url()
+        offered = getattr(config, "workerinput", {}).get(_OFFER)
+        running = Service(given, offered and Path(offered))
         config.stash[SERVICE] = running
     return running
 

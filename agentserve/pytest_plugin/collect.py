@@ -1,4 +1,8 @@
-"""Recordings as pytest's collectors and items: ``scenarios/form/recordings/ok::model``."""
+"""Recordings as pytest's collectors and items: ``scenarios/form/recordings/ok/meta.json::model``.
+
+A recording that is a folder is collected by its ``meta.json``: pytest takes an id of a file from
+its command line, and none of a folder.
+"""
 
 from __future__ import annotations
 
@@ -11,67 +15,76 @@ import pytest
 from rich.console import Console
 
 from agentserve.core.errors import AgentServeError
-from agentserve.pytest_plugin import MODES, service_of
+from agentserve.pytest_plugin import service_of
 from agentserve.pytest_plugin.keys import REPLAYED
-from agentserve.regression.options import ReplayOptions, default_mode
-from agentserve.replay import (
-    Recording,
-    Replayed,
-    ReplayReport,
-    read_recording,
-    replay_summary,
-)
+from agentserve.pytest_plugin.settings import settings_of
+from agentserve.replay import Replayed, ReplayReport, read_recording, replay_summary
+from agentserve.replay.bundle.format import META
+from agentserve.replay.results import Mode
+from agentserve.replay.telling import unsteered
 
 
 class ReplayDiffers(Exception):
     """Something of a replay is not as it was recorded."""
 
-    def __init__(self, report: ReplayReport) -> None:
-        super().__init__(_plain(report))
+    def __init__(self, report: ReplayReport, *, updated: bool) -> None:
+        super().__init__(_plain(report, None if updated else "--agentserve-update"))
         self.report = report
 
 
 class RecordingFolder(pytest.Directory):
     """A recording that is a folder."""
 
+    def collect(self) -> Iterator[pytest.Collector]:
+        yield RecordingFile.from_parent(self, path=self.path / META)
+
+
+class RecordingFile(pytest.File):
+    """A recording, by its zip file, or by the file that makes its folder one."""
+
     def collect(self) -> Iterator[pytest.Item]:
-        yield from _items(self, self.path)
-
-
-class RecordingZip(pytest.File):
-    """A recording that is a zip file."""
-
-    def collect(self) -> Iterator[pytest.Item]:
-        yield from _items(self, self.path)
+        """One test a mode. Raises CollectError with what is wrong of a damaged recording."""
+        path = self.path.parent if self.path.name == META else self.path
+        try:
+            recording = read_recording(path)
+        except AgentServeError as error:
+            raise self.CollectError(unsteered(f"{error.code}: {error.message}")) from error
+        for mode in settings_of(self.config).modes_of(recording):
+            item = ReplayItem.from_parent(self, name=mode, path=path, mode=mode)
+            if recording.meta.session is None and mode != "browser":
+                item.add_marker(pytest.mark.skip(reason="a person's recording: no agent acted"))
+            yield item
 
 
 class ReplayItem(pytest.Item):
     """One recording in one mode."""
 
-    def __init__(self, *, path: Path, mode: str, **more: Any) -> None:
+    def __init__(self, *, path: Path, mode: Mode, **more: Any) -> None:
         super().__init__(path=path, **more)
         self._mode = mode
         self.add_marker("replay")
 
     def runtest(self) -> None:
-        config = self.config
-        options = ReplayOptions(mode=self._mode, on_miss=config.getoption("agentserve_on_miss"))
+        settings = settings_of(self.config)
         recording = read_recording(self.path)
-        replayed = service_of(config).replay(recording, self.recording_name, options)
+        replayed = service_of(self.config).replay(
+            recording, self.recording_name, settings.options(self._mode)
+        )
         self.stash[REPLAYED] = replayed
-        self._tell(replayed)
-        if config.getoption("agentserve_update") and _can_be_accepted(replayed):
+        if settings.update and not replayed.report.same:
             from agentserve.regression.accepting import accept_replayed
 
-            accept_replayed(replayed)
-            return
+            replayed = accept_replayed(replayed)
+            self.stash[REPLAYED] = replayed
+        self._tell(replayed)
         if not replayed.report.same:
-            raise ReplayDiffers(replayed.report)
+            raise ReplayDiffers(replayed.report, updated=settings.update)
 
     @property
     def recording_name(self) -> str:
         """Its path below pytest's root folder."""
-        return self.nodeid.partition("::")[0]
+        path = self.nodeid.partition("::")[0]
+        return path.removesuffix(META).rstrip("/") or self.path.name
 
     def _tell(self, replayed: Replayed) -> None:
         """Figures of the replay in the JUnit file that pytest writes."""
@@ -89,43 +102,18 @@ class ReplayItem(pytest.Item):
         if isinstance(error, ReplayDiffers):
             return str(error)
         if isinstance(error, AgentServeError):
-            return f"{error.code}: {error.message}" + (
+            told = f"{error.code}: {error.message}" + (
                 f"\nhint: {error.hint}" if error.hint else ""
             )
+            return "\n".join(map(unsteered, told.splitlines()))
         return str(super().repr_failure(excinfo, style))
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, f"{self.recording_name}::{self._mode}"
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.recording_name}::{self._mode}"
 
 
-def _plain(report: ReplayReport) -> str:
+def _plain(report: ReplayReport, update: str | None) -> str:
     console = Console(width=120, color_system=None, force_terminal=False, file=io.StringIO())
     with console.capture() as capture:
-        console.print(replay_summary(report))
+        console.print(replay_summary(report, update=update))
     return capture.get()
-
-
-def _items(parent: pytest.Collector, path: Path) -> Iterator[pytest.Item]:
-    """One a mode. Raises CollectError with what is wrong of a damaged recording."""
-    try:
-        recording = read_recording(path)
-    except AgentServeError as error:
-        raise parent.CollectError(f"{error.code}: {error.message}") from error
-    for mode in _modes(parent.config, recording):
-        yield ReplayItem.from_parent(parent, name=mode, path=path, mode=mode)
-
-
-def _modes(config: pytest.Config, recording: Recording) -> list[str]:
-    asked = [mode.strip() for mode in config.getoption("agentserve_mode").split(",") if mode]
-    unknown = [mode for mode in asked if mode not in MODES]
-    if unknown:
-        raise pytest.UsageError(f"--agentserve-mode: {unknown[0]!r} is none of {', '.join(MODES)}")
-    if not asked:
-        return [default_mode(recording)]
-    # nobody can ask a model for what no agent did
-    agents = recording.meta.session is not None
-    return [mode for mode in dict.fromkeys(asked) if agents or mode == "browser"]
-
-
-def _can_be_accepted(replayed: Replayed) -> bool:
-    return replayed.report.error is None and not replayed.report.same

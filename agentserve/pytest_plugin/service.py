@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agentserve.cli.stack import StackOptions, local_stack
@@ -14,6 +15,7 @@ from agentserve.core.config import api_key
 from agentserve.core.errors import NoWorker
 from agentserve.core.sessions import Session, SessionCreate, TurnResult
 from agentserve.core.workers import WorkerState
+from agentserve.pytest_plugin.sharing import shared_router
 from agentserve.regression.options import ReplayOptions
 from agentserve.regression.parts import Parts
 from agentserve.regression.replaying import replay_one
@@ -49,9 +51,11 @@ class Sessions:
 class Service:
     """Of one process. Nothing is started before it is asked for."""
 
-    def __init__(self, router: str | None) -> None:
-        """``router``: one that is there."""
+    def __init__(self, router: str | None, offered: Path | None = None) -> None:
+        """``router``: one that is there; ``offered``: the folder in which to ask for one that the
+        processes share. Without both one is started here."""
         self._given = router
+        self._offered = offered
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="agentserve", daemon=True
@@ -105,6 +109,11 @@ class Service:
 
     @asynccontextmanager
     async def _router(self) -> AsyncIterator[RouterClient]:
+        if self._given is None and self._offered is not None:
+            url = await asyncio.to_thread(shared_router, self._offered)
+            async with RouterClient(url) as client:
+                yield client
+            return
         if self._given is not None:
             async with RouterClient(self._given, api_key=api_key()) as client:
                 yield client

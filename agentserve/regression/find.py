@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentserve.core.errors import RecordingError
+from agentserve.replay import Recording, read_recording
+from agentserve.replay.bundle.archive import is_archived
 from agentserve.replay.bundle.format import META
 
 MAX_DEPTH = 6
@@ -23,8 +26,38 @@ class Found:
     path: Path
 
 
+@dataclass(frozen=True)
+class ReadRecording:
+    """One that was read."""
+
+    name: str
+    recording: Recording
+
+
+@dataclass(frozen=True)
+class ReadRecordings:
+    """Of those that were found."""
+
+    read: list[ReadRecording] = field(default_factory=list)
+    unread: dict[str, RecordingError] = field(default_factory=dict)
+    """What is wrong with the others, by their names."""
+
+
+def read_found(found: Sequence[Found]) -> ReadRecordings:
+    """Read them all; a damaged one does not keep the others from it."""
+    result = ReadRecordings()
+    for one in found:
+        try:
+            result.read.append(ReadRecording(one.name, read_recording(one.path)))
+        except RecordingError as error:
+            result.unread[one.name] = error
+    return result
+
+
 def find_recordings(paths: Sequence[Path]) -> list[Found]:
-    """The recordings that ``paths`` are, or hold, each once, by name.
+    """The recordings that ``paths`` are, or hold, each once. No two have one name: where their
+    paths below what was named are the same, as many of their folders' names are before them as
+    tell them apart.
 
     Raises RecordingError when one of the paths is none and holds none.
     """
@@ -40,14 +73,32 @@ def find_recordings(paths: Sequence[Path]) -> list[Found]:
             )
         for one in here:
             found.setdefault(one.path.resolve(), one)
-    return list(found.values())
+    return _told_apart(found)
 
 
 def is_recording(path: Path) -> bool:
-    """Whether it looks like one, by its names alone."""
+    """Whether it looks like one, by the names in it alone: many tools make zip files. One whose
+    names cannot be read may be a damaged recording, and so counts as one."""
     if path.is_dir():
         return (path / META).is_file()
-    return path.suffix == ".zip" and path.is_file()
+    return path.suffix == ".zip" and path.is_file() and is_archived(path)
+
+
+def _told_apart(found: Mapping[Path, Found]) -> list[Found]:
+    names = Counter(one.name for one in found.values())
+    taken = {name for name, count in names.items() if count == 1}
+    alike = {whole: one for whole, one in found.items() if names[one.name] > 1}
+    told = dict(found)
+    length = 1
+    while alike:  # whole paths are not the same
+        length += 1
+        longer = {whole: "/".join(whole.parts[-length:]) for whole in alike}
+        counts = Counter(longer.values())
+        for whole, name in longer.items():
+            if counts[name] == 1 and name not in taken:
+                told[whole] = replace(alike.pop(whole), name=name)
+        taken.update(one.name for one in told.values())
+    return list(told.values())
 
 
 def _below(path: Path, root: Path, depth: int) -> Iterator[Found]:

@@ -115,7 +115,8 @@ class Replayed:
     """A report with what its pages show."""
 
     report: ReplayReport
-    recording: Recording
+    recording: Recording | None
+    """None: it could not be read."""
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     """PNGs of the replay by SHA-256; the recording's are read from it."""
     arias: Mapping[str, bytes] = field(default_factory=dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 from rich.tree import Tree
 
@@ -19,6 +20,7 @@ from agentserve.replay.telling import (
     counts_text,
     decided,
     plain,
+    unsteered,
     value_text,
     values_told,
 )
@@ -30,10 +32,35 @@ _MAX_LISTED = 8
 """Of what differs in one place; pages and JUnit files have all of it."""
 
 
-def replay_summary(report: ReplayReport, *, page: Path | None = None) -> RenderableType:
+class _Whole(Tree):
+    """A tree whose lines are wrapped where a console would cut them: it must not lose what an
+    error says, also when the output goes to a file."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return super().__rich_console__(console, options.update(no_wrap=False, overflow="fold"))
+
+
+class Unsteered:
+    """Something to print, of whose lines none is a command of GitHub's, wherever it is wrapped."""
+
+    def __init__(self, inside: RenderableType) -> None:
+        self._inside = inside
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in Segment.split_lines(console.render(self._inside, options)):
+            text = "".join(segment.text for segment in line if not segment.control)
+            safe = unsteered(text)
+            yield from line if safe == text else [Segment(safe)]
+            yield Segment.line()
+
+
+def replay_summary(
+    report: ReplayReport, *, page: Path | None = None, update: str | None = "--update"
+) -> RenderableType:
     """One replay in full: its steps, what differs in them, and what to do next. ``page`` is where
-    its HTML page lies."""
-    tree = Tree(_title(report), guide_style="dim")
+    its HTML page lies, ``update`` the option that accepts what differs; None: there is none, or
+    it was given."""
+    tree = _Whole(_title(report), guide_style="dim")
     whole = len(report.steps) <= _MAX_STEPS
     for step in report.steps:
         if whole or not step.same:
@@ -41,12 +68,14 @@ def replay_summary(report: ReplayReport, *, page: Path | None = None) -> Rendera
     if not whole:
         tree.add(Text.assemble(_mark(True), f" {report.totals.same} steps the same"))
     _add_rest(tree, report)
-    return Group(tree, _verdict(report), *_next([report], page))
+    return Unsteered(Group(tree, _verdict(report), *_next([report], page, update)))
 
 
-def replays_summary(reports: Sequence[ReplayReport], *, page: Path | None = None) -> RenderableType:
+def replays_summary(
+    reports: Sequence[ReplayReport], *, page: Path | None = None, update: str | None = "--update"
+) -> RenderableType:
     """Many replays: a line for each that found nothing, a tree for the others, and the counts."""
-    tree = Tree(Text(_count(len(reports), "replay"), style="bold"), guide_style="dim")
+    tree = _Whole(Text(_count(len(reports), "replay"), style="bold"), guide_style="dim")
     for report in reports:
         branch = tree.add(Text.assemble(_mark(report.same), " ", _title(report)))
         if not report.same:
@@ -55,7 +84,7 @@ def replays_summary(reports: Sequence[ReplayReport], *, page: Path | None = None
                     _add_step(branch, step)
             _add_rest(branch, report)
             branch.add(_verdict(report))
-    return Group(tree, _all_told(reports), *_next(reports, page))
+    return Unsteered(Group(tree, _all_told(reports), *_next(reports, page, update)))
 
 
 def _title(report: ReplayReport) -> Text:
@@ -166,12 +195,12 @@ def _all_told(reports: Sequence[ReplayReport]) -> Text:
     return Text.assemble(_mark(good), " ", (counts, "green" if good else "bold red"))
 
 
-def _next(reports: Sequence[ReplayReport], page: Path | None) -> list[Text]:
+def _next(reports: Sequence[ReplayReport], page: Path | None, update: str | None) -> list[Text]:
     steps = []
     if page is not None:
         steps.append(Text(f"see them side by side: {page}", overflow="fold"))
-    if any(acceptable(report) for report in reports):
-        steps.append(Text("what is as it should be now: the same command with --update"))
+    if update is not None and any(acceptable(report) for report in reports):
+        steps.append(Text(f"what is as it should be now: the same command with {update}"))
     return steps
 
 

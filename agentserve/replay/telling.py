@@ -24,6 +24,15 @@ def plain(text: str, most: int = MAX_SHOWN) -> str:
     return "".join("·" if unicodedata.category(c) in _UNSHOWN else c for c in shown)
 
 
+def unsteered(line: str) -> str:
+    """A line of a job's log that GitHub does not take for a command: the signs of those that begin
+    it, or that its older ones hold anywhere, are parted by a character without width."""
+    begun = line.lstrip()
+    if begun.startswith("::"):
+        line = f"{line[: len(line) - len(begun)]}:\N{WORD JOINER}{begun[1:]}"
+    return line.replace("##[", "##\N{WORD JOINER}[")
+
+
 def value_text(value: JsonValue) -> str:
     if value is None:
         return "none"

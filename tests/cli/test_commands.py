@@ -75,7 +75,7 @@ def test_what_is_no_recording_is_told_by_name(tmp_path: Path) -> None:
     (tmp_path / "one/meta.json").write_text("{}")
     done = run("replay", str(tmp_path))
     assert done.returncode == ERROR
-    assert "one: meta.json: " in done.stderr
+    assert "one: meta.json: " in done.stdout
     assert "does not exist" in run("replay", str(tmp_path / "two")).stderr
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from router.rig import Rig, running_rig
 
+from agentserve.core.errors import NoWorker
 from agentserve.pytest_plugin.reporting import annotations, markdown
+from agentserve.pytest_plugin.sharing import Offer, shared_router
+from agentserve.replay.bundle.packing import pack
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.results import ReplayReport, Side, StepReport, Totals
 
@@ -49,14 +54,104 @@ def test_nothing_is_collected_unless_it_is_asked_for(folder: Path, run: Run) -> 
 
 def test_each_recording_is_a_test_with_a_good_name(folder: Path, run: Run) -> None:
     result = run("--agentserve", "--collect-only", "-q", "gui")
-    result.stdout.fnmatch_lines(["gui/click-button-1::model", "gui/focus-text-0::model"])
+    result.stdout.fnmatch_lines(
+        ["gui/click-button-1/meta.json::model", "gui/focus-text-0/meta.json::model"]
+    )
     result = run(
         "--agentserve", "--agentserve-mode", "browser,full", "--collect-only", "-q", "gui",
         "-k", "focus",
     )  # fmt: skip
-    result.stdout.fnmatch_lines(["gui/focus-text-0::browser", "gui/focus-text-0::full"])
+    result.stdout.fnmatch_lines(
+        ["gui/focus-text-0/meta.json::browser", "gui/focus-text-0/meta.json::full"]
+    )
     result.stdout.no_fnmatch_line("*click-button*")
-    assert run("--agentserve", "--agentserve-mode", "video", "gui").ret != 0
+
+
+def test_the_ids_that_are_printed_can_be_run(folder: Path, run: Run) -> None:
+    told = run("--agentserve", "--agentserve-mode", "browser,full", "--collect-only", "-q", "gui")
+    ids = [line for line in told.stdout.lines if line.endswith("::browser")]
+    assert len(ids) == 2
+    one = run("--agentserve", "--agentserve-mode", "browser,full", "--collect-only", "-q", *ids[1:])
+    assert [line for line in one.stdout.lines if "::" in line] == ids[1:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--agentserve-mode", "video"), "'video' is none of model, browser, full"),
+        (("--agentserve-html", "nowhere/page.html"), "--agentserve-html: there is no folder"),
+        (("--agentserve-on-miss", "live"), "add --agentserve-network recorded"),
+        (("--agentserve-mode", "model", "--agentserve-network", "recorded"), "does nothing"),
+        (("--agentserve-mode", "model", "--agentserve-secret", "PW"), "does nothing"),
+        (("--agentserve-secret", "NOT_THERE"), "no such environment variable"),
+    ],
+)
+def test_a_mistake_is_told_once(folder: Path, run: Run, arguments: tuple, words: str) -> None:
+    result = run("--agentserve", *arguments, "gui")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = [line for line in result.outlines + result.errlines if line.strip()]
+    assert len([line for line in told if words in line]) == 1
+    assert not any("Traceback" in line for line in told)
+
+
+def person(recording: Path) -> None:
+    """Make it look like a person's."""
+    meta = json.loads((recording / "meta.json").read_text())
+    meta |= {"session": None, "source": "person"}
+    (recording / "meta.json").write_text(json.dumps(meta))
+
+
+def test_what_no_agent_did_is_skipped_with_a_reason(folder: Path, run: Run) -> None:
+    person(folder / "focus-text-0")
+    result = run("--agentserve", "--agentserve-mode", "full", "-rs", "gui/focus-text-0")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*a person's recording: no agent acted*"])
+    assert result.ret == 0
+
+
+def test_a_zip_of_something_else_is_told_of_when_it_is_named(folder: Path, run: Run) -> None:
+    with zipfile.ZipFile(folder / "trace.zip", "w") as archive:
+        archive.writestr("trace.trace", "{}")
+    pack(folder / "focus-text-0", folder / "packed.zip")
+    found = run("--agentserve", "--collect-only", "-q", "gui")
+    assert found.ret == 0
+    assert "gui/packed.zip::model" in found.stdout.lines
+    found.stdout.no_fnmatch_line("*trace.zip*")
+    named = run("--agentserve", "--collect-only", "-q", "gui/trace.zip")
+    named.stdout.fnmatch_lines(["*trace.zip: meta.json is missing*"])
+
+
+def test_secrets_and_recorded_answers_reach_the_replay(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording with a secret, of which no answers were recorded."""
+    shutil.copytree(RECORDINGS / "enter-text-0", folder / "enter-text-0")
+    steps = folder / "enter-text-0/steps.jsonl"
+    steps.write_text(steps.read_text().replace('"Agustina"', '"{{secret:NAME_OF_IT}}"'))
+    arguments = ("--agentserve", "--agentserve-mode", "browser", "gui/enter-text-0")
+    missing = run(*arguments)
+    missing.assert_outcomes(failed=1)
+    missing.stdout.fnmatch_lines(["*of pytest: --agentserve-secret NAME_OF_IT*"])
+    monkeypatch.setenv("NAME_OF_IT", "Agustina")
+    run(*arguments, "--agentserve-secret", "NAME_OF_IT").assert_outcomes(passed=1)
+    recorded = run(
+        *arguments, "--agentserve-secret", "NAME_OF_IT", "--agentserve-network", "recorded"
+    )
+    recorded.assert_outcomes(failed=1)
+    recorded.stdout.fnmatch_lines(["*what its pages fetched was not recorded*"])
+
+
+def test_what_cannot_be_accepted_fails_with_update_as_well(folder: Path, run: Run) -> None:
+    """The page's own check says another thing than it said: an outcome is to be reached."""
+    (folder / "focus-text-0/expect.json").write_text(
+        '{"schema_version": 1, "outcome": {"expression": "1", "equals": 2}}'
+    )
+    before = (folder / "focus-text-0/expect.json").read_text()
+    result = run("--agentserve", "--agentserve-mode", "browser", "--agentserve-update", "gui")
+    result.assert_outcomes(passed=1, failed=1)
+    assert (folder / "focus-text-0/expect.json").read_text() == before
+    assert not (folder / "click-button-1/expect.json").exists()
+    result.stdout.no_fnmatch_line("*the same command with*")
 
 
 def test_a_damaged_recording_is_an_error_with_its_entry(folder: Path, run: Run) -> None:
@@ -85,12 +180,14 @@ async def test_what_differs_fails_with_a_tree_and_can_be_accepted(
     """The rig's workers answer by a script: always another action than the recorded one."""
     for path in folder.glob("*/meta.json"):
         path.write_text(path.read_text().replace('"navigator"', '"scripted"'))
-    arguments = ("--agentserve", "--agentserve-router", rig.server.url, "gui")
+    monkeypatch.setenv("AGENTSERVE_ROUTER", rig.server.url)
+    arguments = ("--agentserve", "gui")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary.md"))
     result = await asyncio.to_thread(run, *arguments)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*action.point*", "::error title=gui/click-button-1 (model)::*"])
+    result.stdout.fnmatch_lines(["*the same command with --agentserve-update*"])
     assert "| gui/focus-text-0 | model | 1 | 1 | ✗ |" in (folder / "summary.md").read_text()
     accepted = await asyncio.to_thread(run, *arguments, "--agentserve-update")
     accepted.assert_outcomes(passed=2)
@@ -120,6 +217,63 @@ async def test_the_fixtures_of_tests_beside_recordings(
     result = await asyncio.to_thread(run, "--agentserve-router", rig.server.url)
     result.assert_outcomes(passed=1)
     assert {one.status for one in (await rig.client.sessions()).sessions} == {"released"}
+
+
+CONFTEST = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+import agentserve.pytest_plugin.service as service
+
+@asynccontextmanager
+async def started(options):
+    with Path("starts").open("a") as file:
+        file.write("started ")
+    yield SimpleNamespace(router="http://127.0.0.1:9")
+    with Path("starts").open("a") as file:
+        file.write("stopped ")
+
+service.local_stack = started
+"""
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_processes_share_one_router_and_start_none_that_no_test_needs(
+    pytester: pytest.Pytester, run: Run, wanted: bool
+) -> None:
+    pytester.makeconftest(CONFTEST)
+    fixture, told = ("router", "router") if wanted else ("", "'http://127.0.0.1:9'")
+    body = f"""
+        import time
+        import pytest
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(number{"," if fixture else ""} {fixture}):
+            time.sleep(0.2)
+            assert {told} == "http://127.0.0.1:9"
+    """
+    pytester.makepyfile(test_own=body)
+    result = run("-n", "2")
+    result.assert_outcomes(passed=6)
+    starts = pytester.path / "starts"
+    assert (starts.read_text().split() if wanted else starts.exists()) == (
+        ["started", "stopped"] if wanted else False
+    )
+
+
+def test_whoever_asks_is_told_why_there_is_no_router() -> None:
+    def start() -> str:
+        raise NoWorker("no memory")
+
+    offer = Offer(start)
+    try:
+        for _ in range(2):
+            with pytest.raises(NoWorker, match="cannot start a router: no memory"):
+                shared_router(offer.folder)
+    finally:
+        offer.close()
+    with pytest.raises(NoWorker, match="offers no router any more"):
+        shared_router(offer.folder)
 
 
 def report(name: str, *differences: Difference) -> ReplayReport:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentserve.core.actions import Click
 from agentserve.core.errors import InvalidRequest, RecordingError
 from agentserve.regression.accepting import accept_replayed
-from agentserve.regression.find import find_recordings
+from agentserve.regression.find import find_recordings, read_found
 from agentserve.regression.kept import keep, read_kept
 from agentserve.regression.options import ReplayOptions, default_mode
 from agentserve.regression.replaying import rules_for
 from agentserve.replay import Recording, Replayed, read_recording
 from agentserve.replay.bundle.packing import pack
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import expectations_of
+from agentserve.replay.compare.expectations import (
+    ActionRule,
+    Expectations,
+    StepExpectation,
+    expectations_of,
+    save_expectations,
+)
 from agentserve.replay.modes.reporting import report_of
 from agentserve.replay.results import Side, StepReport
 
@@ -82,9 +91,12 @@ def test_what_is_accepted_is_written_beside_the_recording(recording: Recording, 
     with pytest.raises(InvalidRequest, match="no step 9"):
         accept_replayed(replayed(recording), [9])
     assert not recording.entries.has("expect.json")
-    accept_replayed(replayed(recording), [0])
-    assert expectations_of(recording).steps == ()
-    accept_replayed(replayed(recording))
+    untouched = accept_replayed(replayed(recording), [0])
+    assert not recording.entries.has("expect.json"), "step 0 does not differ"
+    assert untouched.report == replayed(recording).report
+    left = accept_replayed(replayed(recording))
+    assert left.report.same and left.report.totals.different == 0
+    assert left.report.notes[-1] == "accepted from now on: 1 action"
     (step,) = expectations_of(recording).steps
     assert (step.index, step.accepted_actions[0].action) == (1, Click(x=1, y=9))
     archive = tmp_path / "one.zip"
@@ -99,3 +111,75 @@ def test_a_tolerance_goes_over_what_the_recording_expects(recording: Recording):
     assert rules_for(recording, ReplayOptions("model")).actions.tolerance_px == 12
     rules = rules_for(recording, ReplayOptions("model", tolerance_px=3))
     assert rules.actions.tolerance_px == 3
+    own = StepExpectation(index=1, actions=ActionRule(tolerance_px=50, same_element=False))
+    texts = StepExpectation(index=2, actions=ActionRule(same_element=False))
+    save_expectations(recording.path, Expectations(steps=(own, texts)))
+    rules = rules_for(recording, ReplayOptions("model", tolerance_px=3))
+    assert [rules.at(index).actions.tolerance_px for index in range(3)] == [3, 3, 3]
+    assert rules.at(1).actions.same_element is False
+    assert rules.own(2) == texts, "what it does not say is not said now"
+
+
+def accept_one(folder: Path, index: int, together: Any) -> None:
+    recording = read_recording(folder)
+    difference = Difference(comparer="action", field="action.point")
+    step = StepReport(
+        index=index,
+        recorded=Side(),
+        replayed=Side(action=Click(x=index, y=9)),
+        same=False,
+        differences=[difference],
+    )
+    report = report_of(recording, "browser", [step])
+    together.wait()
+    accept_replayed(Replayed(report, recording))
+
+
+def test_processes_that_accept_at_once_lose_nothing(recording: Recording):
+    spawn = multiprocessing.get_context("fork")
+    for _ in range(6):
+        together = spawn.Barrier(3)
+        processes = [
+            spawn.Process(target=accept_one, args=(recording.path, index, together))
+            for index in range(3)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(60)
+        assert [step.index for step in expectations_of(recording).steps] == [0, 1, 2]
+        (recording.path / "expect.json").unlink()
+
+
+def test_no_two_recordings_have_one_name(recording: Recording, tmp_path: Path):
+    folder = tmp_path / "gui"
+    for name in ("d/x/click", "d/y/click", "e/y/click", "e/rec"):
+        shutil.copytree(recording.path, folder / name)
+    pack(recording.path, folder / "e/rec.zip")
+    named = [folder / name for name in ("d/x", "d/y", "e/y", "e/rec", "e/rec.zip", "own")]
+    found = find_recordings(named)
+    assert [one.name for one in found] == [
+        "x/click", "d/y/click", "e/y/click", "e/rec", "e/rec.zip", "own",
+    ]  # fmt: skip
+    again = find_recordings([folder / "d", folder / "e"])
+    assert [one.name for one in again] == [
+        "x/click", "d/y/click", "e/rec", "e/rec.zip", "e/y/click",
+    ]  # fmt: skip
+
+
+def test_a_zip_of_something_else_is_no_recording(recording: Recording, tmp_path: Path):
+    folder = tmp_path / "gui"
+    with zipfile.ZipFile(folder / "trace.zip", "w") as archive:
+        archive.writestr("trace.trace", "{}")
+        archive.writestr("resources/deep/meta.json", "{}")
+    (folder / "damaged.zip").write_bytes(b"no zip")
+    pack(recording.path, folder / "packed.zip")
+    with zipfile.ZipFile(folder / "inside.zip", "w") as archive:
+        archive.writestr("own/meta.json", "{}")
+    found = find_recordings([folder])
+    assert [one.name for one in found] == ["damaged", "inside", "own", "packed"]
+    with pytest.raises(RecordingError, match=r"trace.zip is no recording"):
+        find_recordings([folder / "trace.zip"])
+    result = read_found(found)
+    assert [one.name for one in result.read] == ["own", "packed"]
+    assert set(result.unread) == {"damaged", "inside"}

@@ -122,3 +122,32 @@ def test_of_a_long_replay_what_is_the_same_is_counted():
         "├── ✗ step 7  click 40 60  prompt 200, cached 100, visual 80"
     ]
     assert "└── ✓ 199 steps the same" in lines
+
+
+def test_no_line_of_a_summary_is_a_command_of_github_s():
+    """A page's text cannot place one at the begin of a line, wherever it is wrapped."""
+    parted = 0
+    for length in range(60):
+        note = "a" * length + " ::error title=x::y ##[error]z" * 5
+        report = make_report(make_step_report(0), notes=[note], name="::set-output name=a::b")
+        lines = shown(replay_summary(report), width=60)
+        assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
+        parted += sum(line.lstrip().startswith(":\N{WORD JOINER}:") for line in lines)
+    assert parted > 60, "the name alone begins a line each time"
+
+
+def test_a_long_error_is_told_whole_where_nothing_is_wrapped():
+    told = FAILURE.model_copy(update={"message": "word " * 38 + "end"})
+    console = Console(width=120, soft_wrap=True, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(replay_summary(make_report(make_step_report(0), error=told)))
+    assert "end (worker_lost)" in capture.get()
+
+
+def test_an_option_that_was_given_or_has_another_name_is_told_so():
+    report = make_report(make_step_report(1, POINT))
+    assert (
+        "with --agentserve-update"
+        in shown(replay_summary(report, update="--agentserve-update"))[-1]
+    )
+    assert not any("--update" in line for line in shown(replays_summary([report], update=None)))

@@ -135,6 +135,17 @@ class ZipEntries:
             ) from error
 
 
+def is_archived(path: Path) -> bool:
+    """Whether a zip file seems to hold a recording, good or bad. One whose names cannot be read may
+    be a damaged recording, and seems to."""
+    try:
+        with _open(path, label(path)) as file, zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except (RecordingError, *_HOSTILE):
+        return True
+    return any(name == META or name.partition("/")[2] == META for name in names)
+
+
 class _Bounded(io.FileIO):
     """A file of which no more than a directory's size is read at once: the directory is the only
     thing that zipfile reads whole, with a size that the file claims."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -21,6 +22,16 @@ from agentserve.replay.results import Replayed, ReplayReport, StepReport
 ACCEPTABLE = frozenset({"action", "screen", "aria", "usage", "prefix"})
 """Comparers whose differences can be accepted. An outcome is to be reached, the network and the
 tokens of two workers are to be the same: who wants otherwise says so in expect.json."""
+
+
+_FIELDS = {
+    "action": ("accepted_actions",),
+    "screen": ("accepted_screens",),
+    "aria": ("accepted_aria",),
+    "usage": ("accepted_counts", "usage"),
+    "prefix": ("prefix",),
+}
+"""Where a step's expectations hold what was accepted of a comparer."""
 
 
 def acceptable(report: ReplayReport) -> bool:
@@ -64,6 +75,33 @@ def accept(
     return expectations.model_copy(update=update)
 
 
+def left_of(report: ReplayReport, used: Expectations, now: Expectations) -> ReplayReport:
+    """What still differs of a report when ``now`` holds and not ``used``, by which it was made: the
+    same report without what was accepted in between, which a note counts."""
+    steps = [_step_left(step, used.own(step.index), now.own(step.index)) for step in report.steps]
+    differences = [
+        d for d in report.differences if d.comparer != "usage" or used.usage == now.usage
+    ]
+    different = sum(not step.same for step in steps)
+    totals = report.totals
+    whole = totals.recorded_steps == totals.replayed_steps > 0
+    update = {
+        "steps": steps,
+        "differences": differences,
+        "totals": totals.model_copy(
+            update={"same": len(steps) - different, "different": different}
+        ),
+        "same": report.error is None and whole and not different and not differences,
+    }
+    left = report.model_copy(update=update)
+    accepted = Counter(d.comparer for d in all_differences(report))
+    accepted.subtract(d.comparer for d in all_differences(left))
+    told = ", ".join(f"{count} {name}" for name, count in accepted.items() if count)
+    if not told:
+        return report
+    return left.model_copy(update={"notes": [*report.notes, f"accepted from now on: {told}"]})
+
+
 def accepted_files(
     expectations: Expectations, replayed: Replayed
 ) -> tuple[dict[str, bytes], dict[str, bytes]]:
@@ -74,6 +112,15 @@ def accepted_files(
         {sha: data for sha, data in replayed.pictures.items() if sha in screens},
         {sha: data for sha, data in replayed.arias.items() if sha in arias},
     )
+
+
+def _step_left(step: StepReport, used: StepExpectation, now: StepExpectation) -> StepReport:
+    def accepted(difference: Difference) -> bool:
+        fields = _FIELDS.get(difference.comparer, ())
+        return any(getattr(used, name) != getattr(now, name) for name in fields)
+
+    left = [difference for difference in step.differences if not accepted(difference)]
+    return step.model_copy(update={"differences": left, "same": not left})
 
 
 def _step(own: StepExpectation, report: StepReport) -> StepExpectation:

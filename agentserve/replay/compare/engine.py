@@ -80,6 +80,19 @@ def ratios(recorded: Sequence[EngineTurn], replayed: Sequence[EngineTurn]) -> di
 def _logprobs(
     recorded: EngineTurn, replayed: EngineTurn, same: int, most: float
 ) -> list[Difference]:
+    untold = [
+        name for name, turn in (("first", recorded), ("second", replayed)) if not turn.logprobs
+    ]
+    if same and len(untold) == 1:
+        return [
+            Difference(
+                comparer="tokens",
+                field="logprobs",
+                recorded=len(recorded.logprobs),
+                replayed=len(replayed.logprobs),
+                message=f"the {untold[0]} one told no log-probabilities: they were not compared",
+            )
+        ]
     pairs = list(zip(recorded.logprobs[:same], replayed.logprobs[:same], strict=False))
     if not pairs:
         return []

@@ -68,6 +68,30 @@ def report_of(
     )
 
 
+def unread_report(mode: Mode, name: str, error: AgentServeError) -> ReplayReport:
+    """Of a recording that cannot be read."""
+    totals = Totals(
+        recorded_steps=0,
+        replayed_steps=0,
+        same=0,
+        different=0,
+        recorded_usage=Usage(),
+        replayed_usage=Usage(),
+    )
+    return ReplayReport(
+        recording="",
+        name=name,
+        mode=mode,
+        program="",
+        task="",
+        complete=False,
+        steps=[],
+        totals=totals,
+        error=failure_of(error, None),
+        same=False,
+    )
+
+
 def _of_the_recording(recording: Recording) -> list[str]:
     if not recording.steps:
         return ["the recording has no steps: nothing was compared"]

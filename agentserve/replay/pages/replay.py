@@ -61,7 +61,10 @@ def _add_pictures(pictures: Pictures, result: Replayed, step: StepReport) -> Non
 
 def _screenshot(result: Replayed, sha256: str) -> bytes:
     taken = result.pictures.get(sha256)
-    return result.recording.screenshot(sha256) if taken is None else taken
+    if taken is not None:
+        return taken
+    assert result.recording is not None  # without one there is no step
+    return result.recording.screenshot(sha256)
 
 
 def _marks_name(step: StepReport) -> str | None:
@@ -74,7 +77,7 @@ def _marks_name(step: StepReport) -> str | None:
 
 def _marks(result: Replayed, step: StepReport) -> bytes | None:
     was, now = step.recorded.screenshot, step.replayed.screenshot
-    assert was is not None and now is not None
+    assert was is not None and now is not None and result.recording is not None
     rules = result.expectations or expectations_of(result.recording)
     comparison = compare_screens(
         _screenshot(result, was),
@@ -86,7 +89,8 @@ def _marks(result: Replayed, step: StepReport) -> bytes | None:
 
 
 def _replay(result: Replayed) -> dict[str, Any]:
-    report, meta = result.report, result.recording.meta
+    report = result.report
+    viewport = result.recording and result.recording.meta.viewport
     return {
         "name": report.name,
         "recording": report.recording,
@@ -97,7 +101,7 @@ def _replay(result: Replayed) -> dict[str, Any]:
         "complete": report.complete,
         "settings": list(report.settings.items()),
         "seconds": report.seconds,
-        "css": [meta.viewport.width, meta.viewport.height],
+        "css": [viewport.width, viewport.height] if viewport else [0, 0],
         "found": dict(counts_by_comparer([report])),
         "differences": [_difference(difference) for difference in report.differences],
         "notes": report.notes,

@@ -138,8 +138,8 @@ def revealed(action: W, secrets: Mapping[str, str]) -> W:
             if value is None:
                 raise InvalidRequest(
                     f"the recording needs the secret {found[1]}, which is not given",
-                    hint=f"give it as --secret {found[1]}, with its value in the environment "
-                    f"variable {found[1]}",
+                    hint=f"give it as --secret {found[1]} (of pytest: --agentserve-secret "
+                    f"{found[1]}), with its value in the environment variable {found[1]}",
                 )
             return quote(value, safe="") if field == "url" else value
 

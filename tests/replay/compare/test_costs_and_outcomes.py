@@ -183,9 +183,19 @@ def test_the_first_other_token_is_named_and_what_is_behind_it_is_not_compared():
     (difference,) = engine_differences(ENGINE, other)
     assert shown([difference]) == [("tokens.1", " 3", " 8")]
     assert difference.message == "the outputs are the same for 1 tokens, of 3 and 4"
-    shorter = engine(tokens=(5, 6), texts=(), logprobs=())
+    shorter = engine(tokens=(5, 6), texts=(), logprobs=(-0.1, -0.2))
     assert shown(engine_differences(ENGINE, shorter)) == [("tokens.2", " 4", None)]
     assert engine_differences(ENGINE, other, EngineRule(tokens=False)) == []
+
+
+def test_log_probabilities_that_one_side_alone_tells_are_a_difference():
+    """They were to be compared, and nothing was."""
+    untold = engine(logprobs=())
+    (difference,) = engine_differences(ENGINE, untold)
+    assert shown([difference]) == [("logprobs", 3, 0)]
+    assert difference.message.startswith("the second one told no log-probabilities")
+    assert shown(engine_differences(untold, ENGINE)) == [("logprobs", 0, 3)]
+    assert engine_differences(untold, untold) == []
 
 
 def test_cached_tokens_must_be_as_many():

@@ -28,6 +28,7 @@ from agentserve.replay.compare.expectations import (
 )
 from agentserve.replay.compare.screens import screen_differences
 from agentserve.replay.heatmap import TINTS
+from agentserve.replay.modes.reporting import unread_report
 from agentserve.replay.pages.replay import write_replay_page
 
 CSS = (SPACE.css.width, SPACE.css.height)
@@ -375,6 +376,28 @@ async def test_kept_tokens_are_tinted_as_in_the_heat_map(tmp_path: Path, chromiu
             tint, share = TINTS[key]
             wanted = [round(255 * (1 - share) + each * share) for each in tint]
             assert await colour_at(page, x, y) == pytest.approx(wanted, abs=2)
+
+
+async def test_bits_that_are_none_leave_the_step_to_be_seen(tmp_path: Path, chromium: Browser):
+    png = draw(ground=(255, 255, 255))
+    tokens = TokenMap(rows=4, columns=2, sent="no base64!", live="")
+    side = make_side(screenshot=sha(png), token_map=tokens)
+    step = make_step_report(0, POINT, recorded=side, replayed=make_side(screenshot=sha(png)))
+    result = Replayed(make_report(step), record(tmp_path / "r", "r", png))
+    path = tmp_path / "page.html"
+    write_replay_page(path, [result], title="t")
+    async with opened(chromium, path) as page:
+        assert "action.point" in await page.inner_text("#details")
+        assert await page.locator(".heat").count() == 1
+
+
+async def test_a_recording_that_could_not_be_read_is_on_the_page(tmp_path: Path, chromium: Browser):
+    error = RecordingError("own: meta.json: is damaged", hint="take it again")
+    path = tmp_path / "page.html"
+    report = unread_report("browser", "gui/own", error)
+    write_replay_page(path, [Replayed(report, None)], title="t")
+    async with opened(chromium, path) as page:
+        assert "own: meta.json: is damaged" in await page.inner_text("body")
 
 
 async def test_costs_are_shown_as_bars_of_both_sides(

@@ -100,11 +100,20 @@ function answerPanels(step) {
 
 // ---- on its screens
 
+// Anyone may have written a recording: bits that are none are those of no token.
+function bytes(base64) {
+  try {
+    return atob(base64);
+  } catch {
+    return "";
+  }
+}
+
 // What the model had of the screen: one pixel a token, stretched over it.
 function heat(tokens) {
   const canvas = make("canvas", "heat");
   [canvas.width, canvas.height] = [tokens.columns, tokens.rows];
-  const [sent, live] = [tokens.sent, tokens.live].map((bits) => atob(bits));
+  const [sent, live] = [tokens.sent, tokens.live].map(bytes);
   const context = canvas.getContext("2d");
   for (let at = 0; at < tokens.rows * tokens.columns; at++) {
     const bit = (bits) => (bits.charCodeAt(at >> 3) >> (7 - (at & 7))) & 1;
