@@ -20,6 +20,7 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke
+from agentserve.replay.importers.losses import tell_unsupported
 from agentserve.replay.importers.sources import read_json_object, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -91,6 +92,7 @@ class _Reader:
 
     def _append(self, read: Read, sources: list[Fields]) -> None:
         action, target, to_target = read
+        tell_unsupported(action, self._flow.account, len(self.steps))
         origin = self._flow.account.origin([source.values for source in sources], len(self.steps))
         self.steps.append(
             StepLine(

@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from agentserve.core.actions import Navigate
-from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize, Unsupported
+from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize
 from agentserve.core.config import MIB
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
@@ -26,6 +24,7 @@ from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepL
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
 from agentserve.replay.importers.archive import Archive, open_archive
+from agentserve.replay.importers.losses import tell_unsupported
 from agentserve.replay.importers.pictures import png_of
 from agentserve.replay.importers.playwright_targets import Tabs
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -62,9 +61,9 @@ class _Assembly:
         self._account = Account()
         self._trace = self._chosen()
         self._tabs = Tabs(self._trace.pages)
-        self._reader = Reader(self._account)
-        self._mouse = trace_mouse.Mouse(self._account)
         self._viewport = self._first_viewport()
+        self._reader = Reader(self._account, self._viewport)
+        self._mouse = trace_mouse.Mouse(self._account, self._viewport)
         self._url = ""
         self._page = self._trace.pages[0] if self._trace.pages else ""
         self._first_url = ""
@@ -129,11 +128,7 @@ class _Assembly:
         self._page = call.page
         self._reader.step = len(self._steps)
         if call.method.startswith(trace_mouse.PREFIX) and call.error is None:
-            try:
-                deeds = self._mouse.take(call)
-            except ValidationError:  # a point far outside of any screen
-                deeds = [trace_mouse.Deed(call, Unsupported(what=call.method))]
-            for deed in deeds:
+            for deed in self._mouse.take(call):
                 self._append(deed.call, Act([deed.action]))
             return
         act = self._reader.act(call)
@@ -165,6 +160,7 @@ class _Assembly:
             return
         self._failure = ""
         for number, action in enumerate(act.actions):
+            tell_unsupported(action, self._account, len(self._steps))
             self._add(
                 StepLine(
                     index=len(self._steps),
@@ -204,7 +200,7 @@ class _Assembly:
             self._url = action.url
             self._first_url = self._first_url or action.url
         elif isinstance(action, Resize):
-            self._viewport = action.size
+            self._viewport = self._reader.viewport = self._mouse.viewport = action.size
         elif isinstance(action, CloseTab):
             self._tabs.closes()
 

@@ -65,6 +65,7 @@ def test_what_the_installed_recorder_wrote(made: Made, tmp_path: Path) -> None:
     [
         ({"name": "click", "button": "right", "clickCount": 2, "modifiers": 10},
          [ClickElement(button="right", clicks=2, modifiers=("Control", "Shift"))]),
+        ({"name": "click", "clickCount": 5}, [Unsupported(what="5 clicks of the button 'left'")]),
         ({"name": "hover"}, [HoverElement()]),
         ({"name": "fill", "text": "x"}, [Fill(value="x")]),
         ({"name": "check"}, [Fill(value="true")]),
