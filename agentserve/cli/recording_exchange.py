@@ -27,7 +27,11 @@ def import_recording(
     ],
     format_name: Annotated[
         str | None,
-        typer.Option("--format", help="Its format. (default: the one that its content fits)"),
+        typer.Option(
+            "--format",
+            help="chrome, playwright-trace, playwright-codegen, osworld, agentnet or browser-use. "
+            "(default: the one that its content fits)",
+        ),
     ] = None,
     root: Annotated[Path, typer.Option("--out", help="Folder of recordings to put it in.")] = Path(
         "recordings"

@@ -76,7 +76,7 @@ def test_show_tells_what_an_import_lost(folder: Path, tmp_path: Path):
             "source": "import",
             "session": None,
             "space": None,
-            "imported": Imported(format="chrome-recorder", version="9", lost=["a \x1b[31mpopup"]),
+            "imported": Imported(format="chrome", version="9", lost=["a \x1b[31mpopup"]),
         }
     )
     writer = RecordingWriter(tmp_path, meta)
@@ -86,7 +86,7 @@ def test_show_tells_what_an_import_lost(folder: Path, tmp_path: Path):
     )
     writer.append(EndLine(end="closed", turns=1))
     told = command("show", writer.folder)
-    assert "import of chrome-recorder 9" in told
+    assert "import of chrome 9" in told
     assert 'unsupported "custom step"' in told and "Save" in told
     assert "lost at import: a ·[31mpopup" in told
 

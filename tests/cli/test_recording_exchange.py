@@ -35,7 +35,7 @@ def run(*arguments: object) -> str:
 def test_a_flow_goes_in_and_out_and_what_is_lost_is_told(tmp_path: Path, flow: Path) -> None:
     root = tmp_path / "recordings"
     shown = run("import", flow, "--out", root)
-    assert f"{root / 'my-flow'}: 23 steps of chrome-recorder, 0 with a screen" in shown
+    assert f"{root / 'my-flow'}: 23 steps of chrome, 0 with a screen" in shown
     assert "step 19: the custom step 'lighthouse' has no equal" in shown
     assert f"replay {root / 'my-flow'} --mode browser" in shown
     assert read_recording(root / "my-flow").meta.task == "Sign in"
@@ -48,7 +48,7 @@ def test_a_flow_goes_in_and_out_and_what_is_lost_is_told(tmp_path: Path, flow: P
 def test_both_print_json(tmp_path: Path, flow: Path) -> None:
     out = ("--out", tmp_path / "r", "--id", "a", "--task", "Do it", "--json")
     taken: dict[str, Any] = json.loads(run("import", flow, *out))
-    assert (taken["recording"], taken["format"]) == (str(tmp_path / "r" / "a"), "chrome-recorder")
+    assert (taken["recording"], taken["format"]) == (str(tmp_path / "r" / "a"), "chrome")
     assert (taken["task"], taken["steps"]) == ("Do it", 23)
     assert "step 10: a 'touch' became the mouse" in taken["lost"]
     target = tmp_path / "here"

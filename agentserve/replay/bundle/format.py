@@ -74,7 +74,7 @@ class Imported(Wire):
     """Where a recording of another tool came from."""
 
     format: Name
-    """As ``chrome-recorder``."""
+    """As ``chrome``."""
     version: Annotated[str, StringConstraints(max_length=200)] = ""
     """Of the format, or of the tool that wrote it."""
     lost: list[Annotated[str, StringConstraints(max_length=2000)]] = Field(default_factory=list)

@@ -24,7 +24,7 @@ from agentserve.replay.importers.losses import tell_unsupported
 from agentserve.replay.importers.sources import read_json_object, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
-FORMAT = "chrome-recorder"
+FORMAT = "chrome"
 
 _DEFAULT_VIEWPORT = Size(width=1280, height=720)
 _MAX_STROKES = 10

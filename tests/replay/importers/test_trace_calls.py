@@ -10,6 +10,8 @@ from replay.importers.traces import call, write
 
 from agentserve.core.actions import Click, Drag, Hover, Navigate, Type, Wait
 from agentserve.core.actions.recorded import ClickElement, Unsupported, WaitFor
+from agentserve.core.errors import RecordingError
+from agentserve.replay.importers import trace_events
 from agentserve.replay.importers.playwright_trace import take
 
 
@@ -57,6 +59,17 @@ def test_calls_of_other_kinds(tmp_path: Path, events: list[Any], performed: Any)
             assert "has no equal; a replay stops there" in "\n".join(taken.lost)
     else:
         assert len(taken.steps) == 1 and taken.lost == ()
+
+
+def test_calls_that_would_fill_the_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_events, "MAX_CALLS_WEIGHT", 1000)
+    several = [one for number in range(20) for one in call("click", number, selector="[[[,,,")]
+    assert len(take(write(tmp_path / "t.zip", *several)).steps) == 20
+    wide = call("evaluateExpression", 1, arg=[[]] * 150)
+    with pytest.raises(RecordingError, match=r"trace\.trace line 4: too many values in it"):
+        take(write(tmp_path / "t.zip", *wide, *wide))
 
 
 def test_points_are_pixels_of_the_viewport(tmp_path: Path) -> None:
