@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 from agentserve import __version__
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.bundle.files import sync_folder
 from agentserve.replay.bundle.format import (
     MAX_LINE_BYTES,
     MAX_STEPS_BYTES,
@@ -49,7 +51,8 @@ class Taken:
 
 
 def write_taken(root: Path, name: str, taken: Taken) -> Path:
-    """Write it as the bundle ``root/<name>``. Raises RecordingError, with nothing written."""
+    """Write it as the bundle ``root/<name>``, which appears when all of it is on the disk. Raises
+    RecordingError, with nothing written."""
     if not taken.steps:
         raise RecordingError(f"the {taken.format} recording has no steps")
     if len(taken.steps) > MAX_STEPS:
@@ -68,17 +71,29 @@ def write_taken(root: Path, name: str, taken: Taken) -> Path:
         scale=taken.scale,
     )
     _check_sizes(taken)
-    writer = RecordingWriter(root, meta)
+    building = root / f".{name}.{secrets.token_hex(4)}"
     try:
+        writer = RecordingWriter(building, meta, synced=False)
         for png in taken.screenshots.values():
             writer.add_screenshot(png)
         for step in taken.steps:
             writer.append(step)
         writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
-    except RecordingError:
-        shutil.rmtree(writer.folder, ignore_errors=True)
-        raise
-    return writer.folder
+        writer.sync()
+        return _moved(writer.folder, root)
+    finally:  # after an interrupt as well
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _moved(folder: Path, root: Path) -> Path:
+    try:
+        whole = folder.rename(root / folder.name)
+        sync_folder(root)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write the recording {root / folder.name}: {error.strerror or error}"
+        ) from error
+    return whole
 
 
 def _check_sizes(taken: Taken) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from agentserve.core.actions.recorded import ClickElement
 from agentserve.core.elements import ElementTarget, Selector
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay import StepLine
+from agentserve.replay import RecordingWriter, StepLine, read_recording
 from agentserve.replay.bundle.format import MAX_LINE_BYTES
 from agentserve.replay.importers.taken import Taken, write_taken
 
@@ -42,3 +44,49 @@ def test_what_fails_while_it_is_written_is_taken_away(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="not added"):
         write_taken(tmp_path, "r", taken_of(step, screenshots={"0" * 64: make_png()}))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appended: list[StepLine] = []
+
+    def append(writer: RecordingWriter, line: StepLine) -> None:
+        if len(appended) == 2:
+            raise KeyboardInterrupt
+        appended.append(line)
+        whole(writer, line)
+
+    whole = RecordingWriter.append
+    monkeypatch.setattr(RecordingWriter, "append", append)
+    steps = [StepLine(index=index, url="") for index in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        write_taken(tmp_path, "r", taken_of(*steps))
+    assert len(appended) == 2 and list(tmp_path.iterdir()) == []
+
+
+def test_it_appears_under_its_name_when_all_of_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def counted(descriptor: int) -> None:
+        synced.append((tmp_path / "r").exists())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    png = make_png()
+    sha = hashlib.sha256(png).hexdigest()
+    steps = [StepLine(index=index, url="", screenshot=sha) for index in range(300)]
+    folder = write_taken(tmp_path, "r", taken_of(*steps, screenshots={sha: png}))
+    assert folder == tmp_path / "r" and [one.name for one in tmp_path.iterdir()] == ["r"]
+    assert len(read_recording(folder).steps) == 300
+    assert synced[-2:] == [False, True], "only its name is left to be made durable"
+    assert len(synced) < 20, "an import waits for the disk once, not once a line"
+
+
+def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    write_taken(tmp_path, "r", taken_of(StepLine(index=0, url="")))
+    with pytest.raises(RecordingError, match="cannot write the recording"):
+        write_taken(tmp_path, "r", taken_of(*(StepLine(index=n, url="") for n in range(2))))
+    assert len(read_recording(tmp_path / "r").steps) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["r"]
