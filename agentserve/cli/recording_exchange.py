@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,15 +48,18 @@ def import_recording(
     """Take over a recording of another tool, and tell what of it could not be taken over."""
     from dataclasses import replace
 
+    from agentserve.replay.bundle.format import MAX_TASK_CHARS
     from agentserve.replay.importers.detect import take
     from agentserve.replay.importers.taken import write_taken
 
     name = _id(recording_id, source)
-    if (root / name).exists():
+    if os.path.lexists(root / name):
         raise InvalidRequest(f"there is a recording {root / name}", hint="--id gives another name")
+    if task is not None and len(task) > MAX_TASK_CHARS:
+        raise InvalidRequest(f"--task has {len(task)} characters; {MAX_TASK_CHARS} is most")
     taken = take(source, format_name)
     if task is not None:
-        taken = replace(taken, task=task[:8000])
+        taken = replace(taken, task=task)
     folder = write_taken(root, name, taken)
     if as_json:
         print(json.dumps(_imported(folder, taken)))

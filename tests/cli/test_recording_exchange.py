@@ -108,3 +108,21 @@ def test_an_error_is_a_line_and_a_hint_and_steers_no_terminal(tmp_path: Path) ->
     )
     assert done.returncode == 1
     assert "'crome' is no format" in done.stderr and "known: chrome, playwright" in done.stderr
+
+
+def test_the_help_names_every_format() -> None:
+    from agentserve.replay.importers.formats import FORMATS
+
+    shown = " ".join(run("import", "--help").replace("│", " ").split())
+    assert all(known.name in shown for known in FORMATS)
+
+
+def test_a_task_that_is_too_long_is_refused(tmp_path: Path, flow: Path) -> None:
+    with pytest.raises(InvalidRequest, match="--task has 8001 characters; 8000 is most"):
+        run("import", flow, "--out", tmp_path / "r", "--task", "x" * 8001)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_folder_whose_name_no_disk_takes_is_said_in_words(tmp_path: Path, flow: Path) -> None:
+    with pytest.raises(RecordingError, match="cannot write the recording"):
+        run("import", flow, "--out", tmp_path / ("x" * 300))

@@ -8,12 +8,38 @@ from typing import Any
 from agentserve.core.actions import Wait
 from agentserve.core.actions.recorded import Unsupported
 from agentserve.replay.account import Account
+from agentserve.replay.bundle.format import MAX_TASK_CHARS
 from agentserve.replay.importers.fields import Fields
 
+MAX_WORDS = 2000
+"""Characters of an address, and of what is said of a step's outcome."""
 MAX_TIMEOUT_S = 600.0
 """Of a WaitFor, and of a pause."""
 _MAX_WAIT_S = 30
 """Of one Wait."""
+
+
+_EMULATED = (
+    "isMobile", "hasTouch", "userAgent", "locale", "timezoneId", "geolocation", "permissions",
+    "colorScheme", "reducedMotion", "forcedColors", "contrast", "extraHTTPHeaders",
+    "httpCredentials", "offline", "proxy", "storageState", "baseURL",
+)  # fmt: skip
+"""Options of Playwright's contexts that change what pages show, and that no replay sets."""
+_DEFAULTS = (None, False, "", [], {}, "light", "no-preference", "none")
+
+
+def task_of(text: str, account: Account) -> str:
+    """What was to be done, as much as a recording holds."""
+    return account.cut(text, MAX_TASK_CHARS, "the task")
+
+
+def tell_options(options: Fields, account: Account) -> None:
+    """What a context of Playwright emulated."""
+    names = [name for name in _EMULATED if options.values.get(name) not in _DEFAULTS]
+    if options.values.get("javaScriptEnabled") is False:
+        names.append("javaScriptEnabled")
+    if names:
+        account.lose(f"the browser's options {', '.join(names)}: a replay has its own")
 
 
 def tell_unsupported(action: Any, account: Account, step: int) -> None:

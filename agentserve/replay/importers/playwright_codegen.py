@@ -26,7 +26,7 @@ from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
-from agentserve.replay.importers.losses import tell_unsupported
+from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
 from agentserve.replay.importers.playwright_targets import Tabs, click, element
 from agentserve.replay.importers.sources import read_lines, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -57,6 +57,7 @@ def take_lines(data: bytes, name: str) -> Taken:
     viewport = _DEFAULT_VIEWPORT
     if isinstance(context.values.get("viewport"), dict):
         viewport = context.inner("viewport").size()
+    tell_options(context, actions.account)
     scale = context.number("deviceScaleFactor", 1.0)
     if not 0 < scale <= 8:
         raise context.wrong("deviceScaleFactor", "a number above 0, at most 8")
@@ -135,7 +136,8 @@ class _Actions:
             signal = Fields(value, f"{line.entry}: signals")
             match signal.text("name"):
                 case "navigation":
-                    self._urls[page] = signal.text("url", "")[:2000]
+                    url, step = signal.text("url", ""), len(self.steps)
+                    self._urls[page] = self.account.cut(url, MAX_WORDS, "the page's address", step)
                 case "popup":
                     self._tabs.opens(signal.text("popupPageGuid", signal.text("popupAlias", "")))
                 case "dialog":

@@ -23,6 +23,7 @@ from agentserve.replay.bundle.format import (
     Meta,
     StepLine,
 )
+from agentserve.replay.bundle.sense import check_steps
 from agentserve.replay.bundle.writer import RecordingWriter
 
 MAX_STEPS = 5000
@@ -71,6 +72,9 @@ def write_taken(root: Path, name: str, taken: Taken) -> Path:
         scale=taken.scale,
     )
     _check_sizes(taken)
+    for found in check_steps(meta, taken.steps, {}):
+        if found.certain:
+            raise RecordingError(f"step {found.number - 1}: {found.reason}")
     building = root / f".{name}.{secrets.token_hex(4)}"
     try:
         writer = RecordingWriter(building, meta, synced=False)

@@ -204,7 +204,7 @@ class _Events:
             return
         call.error = None
         if "error" in fields.values:
-            call.error = fields.inner("error").text("message", "it failed")[:2000]
+            call.error = fields.inner("error").text("message", "it failed")
         if isinstance(fields.values.get("result"), dict):
             call.result = fields.values["result"]
 
@@ -215,7 +215,7 @@ class _Events:
             return
         call.page = call.page or snapshot.text("pageId", "")
         if snapshot.values.get("phase") != "after" and snapshot.true("isMainFrame", False):
-            call.url = call.url or snapshot.text("frameUrl", "")[:2000]
+            call.url = call.url or snapshot.text("frameUrl", "")
 
     def _frame(self, fields: Fields) -> None:
         page = fields.text("pageId")

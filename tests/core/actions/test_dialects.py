@@ -52,10 +52,11 @@ OTHERS = [
     Type(text='it\'s "so"\nC:\\temp \\d é'),
     Type(text=""),
 ]
+OF_UI_TARS = [CallUser(), CallUser(text="it's\n\n5"), Done(text="it's 5\\n"), Wait(seconds=5)]
 # by dialect: what else it can say
 FURTHER = {
-    "ui_tars_v1": [CallUser(), CallUser(text="it's\n\n5"), Done(text="it's 5\\n"), Wait(seconds=5)],
-    "ui_tars_v1_5": [CallUser(), CallUser(text="it's\n\n5"), Done(text="it's 5\\n"), Wait(seconds=5)],
+    "ui_tars_v1": OF_UI_TARS,
+    "ui_tars_v1_5": OF_UI_TARS,
     "qwen2_5_vl": [Hover(x=7, y=9), Wait(seconds=3), Done(text="42"), Done(status="failure")],
     "qwen3_vl": [Wait(seconds=3), Done(), Done(status="failure")],
     "openai": [Hover(x=7, y=9), Wait(seconds=1), Back(), Forward()],

@@ -161,3 +161,12 @@ def test_what_codegen_does_not_write_is_refused_with_its_line(
     with pytest.raises(RecordingError) as failure:
         take(path)
     assert words in failure.value.message and "made.jsonl" in failure.value.message
+
+
+def test_what_the_browser_emulated_is_told() -> None:
+    context = {"locale": "de-DE", "isMobile": True, "deviceScaleFactor": 2}
+    data = lines({"name": "navigate", "url": "http://a/"},
+                 header={**HEADER, "contextOptions": context})  # fmt: skip
+    taken = take_lines(data, "made.jsonl")
+    assert taken.scale == 2
+    assert taken.lost == ("the browser's options isMobile, locale: a replay has its own",)

@@ -10,7 +10,7 @@ import pytest
 from replay.replay_builders import make_png
 
 from agentserve.core.actions.recorded import ClickElement
-from agentserve.core.elements import ElementTarget, Selector
+from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay import RecordingWriter, StepLine, read_recording
@@ -90,3 +90,17 @@ def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
         write_taken(tmp_path, "r", taken_of(*(StepLine(index=n, url="") for n in range(2))))
     assert len(read_recording(tmp_path / "r").steps) == 1
     assert [one.name for one in tmp_path.iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        ElementTarget(offset=(1e308, 0)),
+        ElementTarget(box=PageBox(x=-1e8, y=0, width=1, height=1)),
+    ],
+)
+def test_what_a_reader_would_call_damaged_is_refused(tmp_path: Path, target: ElementTarget) -> None:
+    steps = (StepLine(index=0, url=""), StepLine(index=1, url="", target=target))
+    with pytest.raises(RecordingError, match="step 1: an element's box or offset is farther away"):
+        write_taken(tmp_path, "r", taken_of(*steps))
+    assert list(tmp_path.iterdir()) == []

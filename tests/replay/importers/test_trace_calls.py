@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replay.importers.traces import call, write
+from replay.importers.traces import BEGIN, call, jpeg, write
 
 from agentserve.core.actions import Click, Drag, Hover, Navigate, Type, Wait
 from agentserve.core.actions.recorded import ClickElement, Unsupported, WaitFor
@@ -59,6 +59,61 @@ def test_calls_of_other_kinds(tmp_path: Path, events: list[Any], performed: Any)
             assert "has no equal; a replay stops there" in "\n".join(taken.lost)
     else:
         assert len(taken.steps) == 1 and taken.lost == ()
+
+
+def options(**options: Any) -> dict[str, Any]:
+    return {**BEGIN, "options": {**BEGIN["options"], **options}}
+
+
+def test_what_the_browser_emulated_is_told(tmp_path: Path) -> None:
+    begin = options(
+        deviceScaleFactor=2,
+        isMobile=True,
+        userAgent="Me",
+        locale="de-DE",
+        colorScheme="dark",
+        reducedMotion="no-preference",
+        offline=False,
+        javaScriptEnabled=False,
+        bypassCSP=True,
+    )
+    taken = take(write(tmp_path / "t.zip", *call("reload", cls="Page"), begin=begin))
+    assert taken.scale == 2
+    assert taken.lost == (
+        "the browser's options isMobile, userAgent, locale, colorScheme, javaScriptEnabled: a "
+        "replay has its own",
+    )
+    wrong = write(
+        tmp_path / "w.zip", *call("reload", cls="Page"), begin=options(deviceScaleFactor=9)
+    )
+    with pytest.raises(RecordingError, match="deviceScaleFactor must be a number above 0"):
+        take(wrong)
+
+
+def test_a_scale_other_than_that_of_the_screens_is_told(tmp_path: Path) -> None:
+    shot = {"type": "screenshot", "callId": "call@1", "phase": "before", "file": "shot"}
+    path = write(
+        tmp_path / "t.zip",
+        *call("reload", cls="Page"),
+        shot,
+        begin=options(deviceScaleFactor=2),
+        shot=jpeg((160, 120)),
+    )
+    taken = take(path)
+    assert taken.scale == 1
+    told = "the device scale factor 2: the screens have 1, and so has a replay"
+    assert told in taken.lost
+
+
+def test_addresses_and_errors_that_are_cut_are_told(tmp_path: Path) -> None:
+    snapshot = {"callId": "call@1", "frameUrl": "http://a/" + "x" * 2000, "isMainFrame": True}
+    before, after = call("reload", cls="Page")
+    failed = {**after, "error": {"message": "y" * 3000}}
+    event = {"type": "frame-snapshot", "snapshot": snapshot}
+    taken = take(write(tmp_path / "t.zip", before, event, failed))
+    assert len(taken.steps[0].url) == len(taken.steps[0].outcome.message) == 2000
+    assert {"step 0: the page's address has 2009 characters, 2000 are kept",
+            "step 0: its error has 3013 characters, 2000 are kept"} <= {*taken.lost}  # fmt: skip
 
 
 def test_calls_that_would_fill_the_memory_are_refused(

@@ -36,8 +36,10 @@ def call(method: str, number: int = 1, *, cls: str = "Frame", **params: Any) -> 
     ]
 
 
-def write(path: Path, *events: Any, name: str = "trace.trace", **members: bytes) -> Path:
-    lines = b"".join(json.dumps(event).encode() + b"\n" for event in (BEGIN, *events))
+def write(
+    path: Path, *events: Any, name: str = "trace.trace", begin: Any = BEGIN, **members: bytes
+) -> Path:
+    lines = b"".join(json.dumps(event).encode() + b"\n" for event in (begin, *events))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr(name, lines)
         for member, data in members.items():
