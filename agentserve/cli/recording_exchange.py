@@ -28,7 +28,11 @@ def import_recording(
     ],
     format_name: Annotated[
         str | None,
-        typer.Option("--format", help="Its format. (default: the one that its content fits)"),
+        typer.Option(
+            "--format",
+            help="chrome, playwright-trace, playwright-codegen, osworld, agentnet or browser-use. "
+            "(default: the one that its content fits)",
+        ),
     ] = None,
     root: Annotated[Path, typer.Option("--out", help="Folder of recordings to put it in.")] = Path(
         "recordings"
@@ -46,6 +50,7 @@ def import_recording(
     """Take over a recording of another tool, and tell what of it could not be taken over."""
     from dataclasses import replace
 
+    from agentserve.replay.bundle.format import MAX_TASK_CHARS
     from agentserve.replay.importers.detect import take
     from agentserve.replay.importers.taken import write_taken
     from agentserve.replay.redaction.redaction import Redaction
@@ -56,9 +61,11 @@ def import_recording(
     name = _id(recording_id, source)
     if os.path.lexists(root / name):
         raise InvalidRequest(f"there is a recording {root / name}", hint="--id gives another name")
+    if task is not None and len(task) > MAX_TASK_CHARS:
+        raise InvalidRequest(f"--task has {len(task)} characters; {MAX_TASK_CHARS} is most")
     taken = take(source, format_name)
     if task is not None:
-        taken = replace(taken, task=task[:8000])
+        taken = replace(taken, task=task)
     folder = write_taken(root, name, taken, redaction)
     taken = replace(
         taken,

@@ -32,7 +32,7 @@ class Account:
         if step is not None and step not in steps[-1:]:
             steps.append(step)
 
-    def cut(self, text: str, limit: int, what: str, step: int) -> str:
+    def cut(self, text: str, limit: int, what: str, step: int | None = None) -> str:
         """A text that fits; that it was longer is a loss."""
         if len(text) > limit:
             self.lose(f"{what} has {len(text)} characters, {limit} are kept", step)

@@ -38,7 +38,7 @@ def run(*arguments: object) -> str:
 def test_a_flow_goes_in_and_out_and_what_is_lost_is_told(tmp_path: Path, flow: Path) -> None:
     root = tmp_path / "recordings"
     shown = run("import", flow, "--out", root)
-    assert f"{root / 'my-flow'}: 23 steps of chrome-recorder, 0 with a screen" in shown
+    assert f"{root / 'my-flow'}: 23 steps of chrome, 0 with a screen" in shown
     assert "step 19: the custom step 'lighthouse' has no equal" in shown
     assert f"replay {root / 'my-flow'} --mode browser" in shown
     assert read_recording(root / "my-flow").meta.task == "Sign in"
@@ -208,3 +208,21 @@ def test_an_import_keeps_out_what_it_is_told_to_and_warns_of_a_password(
     assert meta.secrets == ["PASSWORD"] and len(meta.masks) == 1
     files = [path for path in (root / "hidden").rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"hunter2" in path.read_bytes()]
+
+
+def test_the_help_names_every_format() -> None:
+    from agentserve.replay.importers.formats import FORMATS
+
+    shown = " ".join(run("import", "--help").replace("│", " ").split())
+    assert all(known.name in shown for known in FORMATS)
+
+
+def test_a_task_that_is_too_long_is_refused(tmp_path: Path, flow: Path) -> None:
+    with pytest.raises(InvalidRequest, match="--task has 8001 characters; 8000 is most"):
+        run("import", flow, "--out", tmp_path / "r", "--task", "x" * 8001)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_folder_whose_name_no_disk_takes_is_said_in_words(tmp_path: Path, flow: Path) -> None:
+    with pytest.raises(RecordingError, match="cannot write the recording"):
+        run("import", flow, "--out", tmp_path / ("x" * 300))

@@ -47,6 +47,7 @@ HEATMAPS = "heatmaps"
 ARIA = "aria"
 FOLDERS = (SCREENSHOTS, HEATMAPS, ARIA)
 
+MAX_TASK_CHARS = 8000
 MAX_META_BYTES = MIB
 MAX_STEPS_BYTES = 64 * MIB
 MAX_LINE_BYTES = MIB
@@ -94,7 +95,7 @@ class Meta(Wire):
     source: Literal["agent", "person", "import"] = "agent"
     """Who acted, or that another tool's recording was taken over."""
     imported: Imported | None = None
-    task: Annotated[str, StringConstraints(max_length=8000)] = ""
+    task: Annotated[str, StringConstraints(max_length=MAX_TASK_CHARS)] = ""
     """What was to be done: the session's task, or the title of what was imported."""
     url: str
     """The page's address when the recording began; empty when the source does not say."""

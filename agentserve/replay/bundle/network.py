@@ -8,8 +8,11 @@ from typing import Any
 from pydantic_core import from_json
 
 from agentserve.core.errors import RecordingError
+from agentserve.replay.bundle.json_size import weight_of
 
 MAX_NETWORK_ENTRIES = 50_000
+MAX_NETWORK_WEIGHT = 8_000_000
+"""As ``json_size`` weighs: of about 18,000 requests as browsers write them."""
 
 
 def parse_har(data: bytes) -> dict[str, Any]:
@@ -18,6 +21,11 @@ def parse_har(data: bytes) -> dict[str, Any]:
     Raises RecordingError for what is none, and for one whose bodies are in other files: the name of
     such a file is a path that a player would follow.
     """
+    if weight_of(data, MAX_NETWORK_WEIGHT) > MAX_NETWORK_WEIGHT:
+        raise RecordingError(
+            "too many values in it to be held in memory",
+            hint="of at most about 18,000 requests: record fewer at a time",
+        )
     try:
         har = from_json(data, allow_inf_nan=False)
     except ValueError as error:

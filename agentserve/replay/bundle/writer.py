@@ -1,5 +1,5 @@
-"""Writing a bundle. Each call returns when its data is on the disk; a kill between or in the
-middle of calls leaves a readable recording."""
+"""Writing a bundle. Each call returns when its data is on the disk, unless the caller syncs at the
+end; a kill between or in the middle of calls leaves a readable recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from agentserve.core.actions.recorded import Resize
 from agentserve.core.errors import BadScreenshot, RecordingError
-from agentserve.replay.bundle.files import append_whole, sync_folder, write_whole
+from agentserve.replay.bundle.files import append_whole, sync_folder, sync_tree, write_whole
 from agentserve.replay.bundle.format import (
     EXPECT,
     MAX_ARIA_BYTES,
@@ -49,10 +49,16 @@ class RecordingWriter:
     disk refuses or the data is damaged or over a limit.
     """
 
-    def __init__(self, root: Path, meta: Meta, redaction: Redaction | None = None) -> None:
-        """Creates the recording, whole: it appears with meta.json and no steps, or not at all."""
+    def __init__(
+        self, root: Path, meta: Meta, redaction: Redaction | None = None, *, synced: bool = True
+    ) -> None:
+        """Creates the recording, whole: it appears with meta.json and no steps, or not at all.
+
+        ``synced``: each call returns when its data is on the disk; False: only ``sync`` does.
+        """
         self.folder = root / meta.id
         self.redaction = redaction or Redaction()
+        self._synced = synced
         self._lock = threading.Lock()
         self._stored: set[str] = set()
         """Entries."""
@@ -68,7 +74,7 @@ class RecordingWriter:
                 (building / STEPS).touch()
                 write_whole(building / META, (meta.model_dump_json(indent=2) + "\n").encode())
                 building.rename(self.folder)
-            except OSError:
+            except BaseException:  # an interrupt leaves nothing behind either
                 shutil.rmtree(building, ignore_errors=True)
                 raise
             sync_folder(root)
@@ -78,6 +84,11 @@ class RecordingWriter:
         data = (self.redaction.of(meta).model_dump_json(indent=2) + "\n").encode()
         with self._lock, self._translated():
             write_whole(self.folder / META, data)
+
+    def sync(self) -> None:
+        """Returns when all that was written is on the disk."""
+        with self._lock, self._translated():
+            sync_tree(self.folder)
 
     def add_screenshot(self, png: bytes) -> str:
         """Store a PNG, as it is but for its masks, and return the SHA-256 of what was stored."""
@@ -110,7 +121,7 @@ class RecordingWriter:
         data = hidden_in_har(har, self.redaction.secrets)
         _check_size("a network.har", data, MAX_NETWORK_BYTES)
         with self._lock, self._translated():
-            write_whole(self.folder / NETWORK, data)
+            write_whole(self.folder / NETWORK, data, self._synced)
 
     def set_expectations(self, expectations: bytes) -> None:
         """Store what a replay must find, as JSON, in the place of what was stored before."""
@@ -136,7 +147,7 @@ class RecordingWriter:
         _check_size(f"a {line.type} line", data, MAX_LINE_BYTES)
         with self._lock, self._translated():
             self._check_order(line)
-            append_whole(self.folder / STEPS, data)
+            append_whole(self.folder / STEPS, data, self._synced)
             self._ended = isinstance(line, EndLine)
             self._steps += not self._ended
         if isinstance(line, StepLine) and isinstance(line.performed, Resize):
@@ -154,7 +165,7 @@ class RecordingWriter:
             if entry not in self._stored:
                 path = self.folder / entry
                 path.parent.mkdir(exist_ok=True)
-                write_whole(path, data)
+                write_whole(path, data, self._synced)
                 self._stored.add(entry)
 
     def _translated(self) -> AbstractContextManager[None]:

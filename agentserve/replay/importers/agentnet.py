@@ -23,6 +23,7 @@ from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_STEPS_BYTES, EndLine, StepLine
+from agentserve.replay.importers.losses import task_of
 from agentserve.replay.importers.sources import (
     Pictures,
     json_file,
@@ -71,7 +72,7 @@ def take(path: Path) -> Taken:
         format=FORMAT,
         viewport=viewport,
         steps=steps,
-        task=text_in(task, "high_level_task_description", "instruction")[:8000],
+        task=task_of(text_in(task, "high_level_task_description", "instruction"), account),
         end=EndLine(
             end=end_after(performed[-1]) if performed else "closed",
             success=completed if isinstance(completed, bool) else None,

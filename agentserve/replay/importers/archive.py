@@ -6,6 +6,8 @@ claims. Raises RecordingError, which names the file and the member.
 
 from __future__ import annotations
 
+import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -113,12 +115,19 @@ def open_archive(path: Path) -> Iterator[Archive]:
     """The zip of that path. Raises RecordingError when it is none, or a huge one."""
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(path.open("rb"))
+            file = stack.enter_context(open(path, "rb", opener=_opened))
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RecordingError(f"{path.name} is not a regular file")
             _check_directory(file, path.name)
             archive = Archive(stack.enter_context(zipfile.ZipFile(file)), path.name)
         except _HOSTILE as error:
             raise RecordingError(f"{path.name}: no zip to be read: {str(error)[:200]}") from error
         yield archive
+
+
+def _opened(path: str, flags: int) -> int:
+    # without O_NONBLOCK, opening a pipe would wait for its other end
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _check_directory(file: BinaryIO, name: str) -> None:

@@ -5,7 +5,7 @@ As written by browser-use 0.13 (agent/views.py, tools/views.py), and by older on
 actions and of an element's fields were others. Each item of ``history`` has several actions, each
 of which becomes a step; the picture is what was seen before the first of them. What only reads the
 page, as ``extract``, is a step in which nothing is done to it. browser-use says no viewport: it is
-the first picture's size, at a device pixel ratio of 1.
+the first picture's size, at a device pixel ratio of 1, which is told.
 
 ``origin`` is ``{"item": …}`` of an item's first step and ``{"part": n}`` of the others.
 """
@@ -33,6 +33,7 @@ from agentserve.replay.bundle.format import (
 )
 from agentserve.replay.importers.browser_use_actions import Told, read_action
 from agentserve.replay.importers.browser_use_elements import element_of
+from agentserve.replay.importers.losses import MAX_WORDS, task_of
 from agentserve.replay.importers.sources import (
     Pictures,
     json_file,
@@ -69,6 +70,11 @@ def take(path: Path) -> Taken:
     items = [read_object(one, f"{name} item {at}") for at, one in enumerate(said)]
     screens = [_screen(item, f"{name} item {at}", pictures) for at, item in enumerate(items)]
     viewport = pictures.viewport(screens, DEFAULT_VIEWPORT)
+    if pictures.by_sha:
+        account.lose(
+            f"the viewport in CSS px is not said: the pictures' {viewport} is taken for it. On a "
+            "screen of another device pixel ratio than 1, scrolled pages and points are too large"
+        )
     steps: list[StepLine] = []
     tabs: dict[str, None] = {}
     for item, screen in zip(items, screens, strict=True):
@@ -81,7 +87,7 @@ def take(path: Path) -> Taken:
         viewport=viewport,
         steps=tuple(steps),
         url=_begin(steps),
-        task=_task(items[0])[:8000],
+        task=task_of(_task(items[0]), account),
         created_at=_time(items[0]),
         end=_end(steps, items[-1]),
         screenshots=pictures.by_sha,
@@ -138,10 +144,11 @@ def _steps(
         target = element_of(elements[part]) if part < len(elements) else None
         told = Told(viewport, target, result, tabs, index + len(acts), account)
         performed, at = read_action(action, told)
-        acts += [(one, at, _outcome(result)) for one in performed or (None,)]
+        outcome = _outcome(result, index + len(acts), account)
+        acts += [(one, at, outcome) for one in performed or (None,)]
     if not acts:
         account.lose("it has no action", index)
-        acts = [(None, None, _outcome(results[0] if results else {}))]
+        acts = [(None, None, _outcome(results[0] if results else {}, index, account))]
     kept = {key: value for key, value in state.items() if key != "screenshot"}
     thought = _thought(output)
     url = account.cut(text_in(state, "url"), 2000, "its address", index)
@@ -183,10 +190,12 @@ def _thought(output: dict[str, Any]) -> str:
     return "\n\n".join(text for name in _THOUGHTS if (text := text_in(inner, name)))
 
 
-def _outcome(result: dict[str, Any]) -> Outcome:
-    if text_in(result, "error"):
-        return Outcome(status="failed", message=result["error"][:2000])
-    return Outcome(status="ok", message=text_in(result, "long_term_memory")[:2000])
+def _outcome(result: dict[str, Any], step: int, account: Account) -> Outcome:
+    error = account.cut(text_in(result, "error"), MAX_WORDS, "its error", step)
+    if error:
+        return Outcome(status="failed", message=error)
+    memory = text_in(result, "long_term_memory")
+    return Outcome(status="ok", message=account.cut(memory, MAX_WORDS, "its memory", step))
 
 
 def _end(steps: list[StepLine], item: dict[str, Any]) -> EndLine:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from agentserve.core.actions.dialects import checks
-from agentserve.core.actions.dialects.keys import key_named, press
+from agentserve.core.actions.dialects.keys import press, split_chord
 from agentserve.core.actions.recorded import (
     ClickElement,
     CloseTab,
@@ -19,7 +19,7 @@ from agentserve.core.actions.recorded import (
     SwitchTab,
     Unsupported,
 )
-from agentserve.core.actions.union import Back, Click, Done, Navigate
+from agentserve.core.actions.union import MODIFIERS, Back, Click, Done, Navigate
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BadAction
 from agentserve.core.screens import Size
@@ -38,6 +38,15 @@ _MAX_URL = 2000
 _SELECTED = " (value: "
 """Stands in the result of a selection, before the option's value."""
 _DEFAULT_WAIT_S = 3
+_KEY_NAMES = {
+    "ctrl": "Control", "control": "Control", "alt": "Alt", "option": "Alt", "meta": "Meta",
+    "cmd": "Meta", "command": "Meta", "shift": "Shift", "enter": "Enter", "return": "Enter",
+    "tab": "Tab", "delete": "Delete", "backspace": "Backspace", "escape": "Escape",
+    "esc": "Escape", "space": "Space", "up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft",
+    "right": "ArrowRight", "pageup": "PageUp", "pagedown": "PageDown", "home": "Home", "end": "End",
+}  # fmt: skip
+_KEYS = {*_KEY_NAMES.values(), *(f"F{n}" for n in range(1, 13))}
+"""Of these it presses the key; any other word it types."""
 _READING = {
     "extract", "extract_structured_data", "extract_content", "extract_page_content",
     "search_page", "find_elements", "screenshot", "dropdown_options", "get_dropdown_options",
@@ -167,15 +176,21 @@ def _scroll(values: Values, told: Told) -> Acts:
 
 
 def _send_keys(values: Values, told: Told) -> Acts:
-    """A key, a chord, or else text that is typed."""
+    """A key, a chord, or else text that is typed: as browser-use itself tells them apart."""
     text = checks.text_of(values.get("keys"), "keys")
-    names = [name.strip() for name in text.split("+")]
-    try:
-        for name in names:
-            key_named(name)
-    except BadAction:
-        return checks.typed(text)
-    return press(names)
+    *before, last = split_chord(text)
+    held = [_key(name) for name in before]
+    if held and last.strip() and all(name in MODIFIERS for name in held):
+        key = _key(last)
+        if len(key) > 1 and key not in _KEYS:
+            raise BadAction(f"no key is called {key[:40]!r}")
+        return press([*held, key])
+    return press([_key(text)]) if _key(text) in _KEYS else checks.typed(text)
+
+
+def _key(name: str) -> str:
+    """Playwright's name of a key in browser-use's; what is none stays what it is."""
+    return _KEY_NAMES.get(name.strip().lower(), name)
 
 
 def _navigate(values: Values, told: Told) -> Acts:
@@ -221,7 +236,10 @@ def _search_with(engine: str, values: Values, told: Told) -> Acts:
 
 
 def _wait(values: Values, told: Told) -> Acts:
-    return checks.wait(checks.number(values.get("seconds", _DEFAULT_WAIT_S), "seconds"))
+    seconds = checks.number(values.get("seconds", _DEFAULT_WAIT_S), "seconds")
+    if seconds < 1 or seconds != int(seconds):
+        told.account.lose(f"a pause of {seconds:g} s became one of whole seconds", told.step)
+    return checks.wait(seconds)
 
 
 def _done(values: Values, told: Told) -> Acts:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from agentserve.core.elements import ElementTarget, PageBox, Selector
+from agentserve.replay.bundle.sense import MAX_PX
 from agentserve.replay.importers.sources import text_in
 
 _MAX_WORDS = 2000
@@ -92,4 +92,4 @@ def _box(bounds: Any) -> PageBox | None:
 
 def _finite(value: Any) -> bool:
     plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return plain and abs(value) < 1e9 and math.isfinite(value)
+    return plain and abs(value) <= MAX_PX

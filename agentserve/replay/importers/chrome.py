@@ -20,6 +20,7 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke
+from agentserve.replay.importers.losses import MAX_WORDS, task_of, tell_unsupported
 from agentserve.replay.importers.sources import read_json_object, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
@@ -51,7 +52,7 @@ def take_flow(values: dict[str, Any], entry: str) -> Taken:
         format=FORMAT,
         viewport=flow.viewport or _DEFAULT_VIEWPORT,
         steps=tuple(reader.steps),
-        task=title[:8000],
+        task=task_of(title, flow.account),
         url=reader.first_url,
         scale=flow.scale,
         data=flow.account.data(about),
@@ -91,6 +92,7 @@ class _Reader:
 
     def _append(self, read: Read, sources: list[Fields]) -> None:
         action, target, to_target = read
+        tell_unsupported(action, self._flow.account, len(self.steps))
         origin = self._flow.account.origin([source.values for source in sources], len(self.steps))
         self.steps.append(
             StepLine(
@@ -117,7 +119,9 @@ class _Reader:
                 raise fields.wrong("type", "'navigation'")
             url = fields.text("url", "")
             if url and source.values.get("type") != "navigate":
-                self._url = url[:2000]
+                self._url = self._flow.account.cut(
+                    url, MAX_WORDS, "the page's address", len(self.steps)
+                )
             if fields.text("title", ""):
                 self._flow.account.lose(
                     "the title that the page has then is not checked", len(self.steps) - 1

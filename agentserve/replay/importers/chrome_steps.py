@@ -26,6 +26,7 @@ from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.importers.chrome_selectors import chains_of
 from agentserve.replay.importers.fields import Fields
+from agentserve.replay.importers.losses import timeout_s
 from agentserve.replay.importers.sources import words
 
 CUSTOM_STEP = "agentserve"
@@ -67,7 +68,7 @@ class Flow:
         return step.build(ElementTarget, selectors=chains, **known)
 
     def timeout_s(self, step: Fields) -> float:
-        return min(max(step.number("timeout", self.timeout_ms) / 1000, 0.001), 600.0)
+        return timeout_s(step, self.timeout_ms, self.account, self.index)
 
 
 def _viewport(flow: Flow, step: Fields) -> Read:
@@ -100,7 +101,7 @@ def _click(flow: Flow, step: Fields, clicks: int = 1) -> Read:
     button = _BUTTONS.get(step.text("button", "primary"))
     if button is None:
         what = f"a click of the button {words(step.values['button'])}"
-        return unsupported(flow, step, what)._replace(target=target)
+        return _unsupported(what)._replace(target=target)
     return Read(step.build(ClickElement, button=button, clicks=clicks), target)
 
 
@@ -131,7 +132,7 @@ def _wait_for_element(flow: Flow, step: Fields) -> Read:
         raise step.wrong("operator", "one of ==, >= and <=")
     if operator == "<=" and count > 0 or operator == ">=" and count == 0:
         what = f"waiting for {operator} {count} elements"
-        return unsupported(flow, step, what)._replace(target=target)
+        return _unsupported(what)._replace(target=target)
     if count > 1:
         flow.note(f"waits for one element, not for {operator} {count}")
     for name in ("properties", "attributes"):
@@ -153,14 +154,14 @@ def _close(flow: Flow, step: Fields) -> Read:
 
 
 def _network(flow: Flow, step: Fields) -> Read:
-    return unsupported(flow, step, "emulating the conditions of a network")
+    return _unsupported("emulating the conditions of a network")
 
 
 def _custom(flow: Flow, step: Fields) -> Read:
     """A step of an extension; ours when an export of ours put it there."""
     name = step.text("name")
     if name != CUSTOM_STEP:
-        return unsupported(flow, step, f"the custom step {words(name)}")
+        return _unsupported(f"the custom step {words(name)}")
     parameters = step.inner("parameters").values
     try:
         action = RECORDED_ACTION_ADAPTER.validate_python(parameters.get("action"))
@@ -175,8 +176,7 @@ def _custom(flow: Flow, step: Fields) -> Read:
         ) from error
 
 
-def unsupported(flow: Flow, step: Fields, what: str) -> Read:
-    flow.note(f"{what} has no equal; a replay stops there unless it is told to go by")
+def _unsupported(what: str) -> Read:
     return Read(Unsupported(what=what[:2000]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentserve.core.errors import InvalidRequest, RecordingError
+from agentserve.replay.bundle.format import META, STEPS
 from agentserve.replay.importers.formats import FORMATS
 from agentserve.replay.importers.sniffing import Sniffed
 from agentserve.replay.importers.taken import Taken
@@ -25,6 +26,11 @@ def take(path: Path, format_name: str | None = None) -> Taken:
     for known in FORMATS:
         if known.fits(source):
             return known.take(path)
+    if {META, STEPS} <= {name.rpartition("/")[2] for name in source.names}:
+        raise RecordingError(
+            f"{path.name} is a recording of agentserve already: there is nothing to import",
+            hint="replay it, or show it, as it is: agentserve recording show",
+        )
     raise RecordingError(
         f"{path.name} is a recording of no known format",
         hint=f"known: {'; '.join(f'{known.name} ({known.about})' for known in FORMATS)}. "

@@ -33,6 +33,7 @@ from agentserve.replay.bundle.format import (
     EndLine,
     StepLine,
 )
+from agentserve.replay.importers.losses import MAX_WORDS, task_of, tell_unsupported
 from agentserve.replay.importers.sources import Pictures, read_lines, text_in
 from agentserve.replay.importers.statements import end_after, read_statements
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -87,7 +88,7 @@ def take(path: Path) -> Taken:
         format=FORMAT,
         viewport=viewport,
         steps=tuple(steps),
-        task=text_in(lines[0], "instruction")[:8000],
+        task=task_of(text_in(lines[0], "instruction"), account),
         end=_end(steps, result),
         screenshots=pictures.by_sha,
         lost=account.sentences(),
@@ -125,7 +126,7 @@ def _steps(
                     url="",
                     screenshot=None if part else screen,
                     performed=action,
-                    outcome=_outcome(line),
+                    outcome=_outcome(line, index, account),
                     thought="" if part else account.cut(thought, _MAX_THOUGHT, "response", index),
                     origin={"part": part} if part else account.origin({"line": line}, index),
                 )
@@ -172,15 +173,19 @@ def _computer_13(
     else:
         calls = []
     try:
-        return pyautogui.read_each(calls, space, pointer)
+        actions = pyautogui.read_each(calls, space, pointer)
     except BadAction as error:
         account.lose(f"the action {kind[:100]!r} was not understood: {error.message}", step)
         return (Unsupported(what=f"the action {kind[:100]}"),)
+    for action in actions:
+        tell_unsupported(action, account, step)
+    return actions
 
 
-def _outcome(line: dict[str, Any]) -> Outcome:
+def _outcome(line: dict[str, Any], step: int, account: Account) -> Outcome:
     if "Error" in line:
-        return Outcome(status="failed", message=str(line["Error"])[:2000])
+        error = account.cut(str(line["Error"]), MAX_WORDS, "its error", step)
+        return Outcome(status="failed", message=error)
     return Outcome(status="ok")
 
 

@@ -26,6 +26,7 @@ from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
+from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
 from agentserve.replay.importers.playwright_targets import Tabs, click, element
 from agentserve.replay.importers.sources import read_lines, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -56,6 +57,7 @@ def take_lines(data: bytes, name: str) -> Taken:
     viewport = _DEFAULT_VIEWPORT
     if isinstance(context.values.get("viewport"), dict):
         viewport = context.inner("viewport").size()
+    tell_options(context, actions.account)
     scale = context.number("deviceScaleFactor", 1.0)
     if not 0 < scale <= 8:
         raise context.wrong("deviceScaleFactor", "a number above 0, at most 8")
@@ -114,6 +116,7 @@ class _Actions:
         self._add(page, action, None, self.account.origin(line.values, len(self.steps)))
 
     def _add(self, page: str, action: Any, target: ElementTarget | None, origin: Any) -> None:
+        tell_unsupported(action, self.account, len(self.steps))
         self.steps.append(
             StepLine(
                 index=len(self.steps),
@@ -133,7 +136,8 @@ class _Actions:
             signal = Fields(value, f"{line.entry}: signals")
             match signal.text("name"):
                 case "navigation":
-                    self._urls[page] = signal.text("url", "")[:2000]
+                    url, step = signal.text("url", ""), len(self.steps)
+                    self._urls[page] = self.account.cut(url, MAX_WORDS, "the page's address", step)
                 case "popup":
                     self._tabs.opens(signal.text("popupPageGuid", signal.text("popupAlias", "")))
                 case "dialog":
@@ -143,12 +147,6 @@ class _Actions:
 
     def target(self, line: Fields, **known: Any) -> ElementTarget | None:
         return element(line.text("selector"), self.account, len(self.steps), **known)
-
-    def unsupported(self, what: str) -> Unsupported:
-        self.account.lose(
-            f"{what} has no equal; a replay stops there unless told to go by", len(self.steps)
-        )
-        return Unsupported(what=what[:2000])
 
 
 Read = tuple[list[Any], ElementTarget | None]
@@ -202,12 +200,12 @@ def _press(actions: _Actions, line: Fields) -> Read:
 def _select(actions: _Actions, line: Fields) -> Read:
     options = line.list("options")
     if len(options) != 1 or not isinstance(options[0], str):
-        return [actions.unsupported("selecting none or several options")], actions.target(line)
+        return [Unsupported(what="selecting none or several options")], actions.target(line)
     return [line.build(Fill, value=options[0])], actions.target(line)
 
 
 def _files(actions: _Actions, line: Fields) -> Read:
-    return [actions.unsupported("choosing files")], actions.target(line)
+    return [Unsupported(what="choosing files")], actions.target(line)
 
 
 def _visible(actions: _Actions, line: Fields) -> Read:
@@ -233,7 +231,7 @@ def _checked(actions: _Actions, line: Fields) -> Read:
 
 
 def _snapshot(actions: _Actions, line: Fields) -> Read:
-    return [actions.unsupported("comparing an aria snapshot")], actions.target(line)
+    return [Unsupported(what="comparing an aria snapshot")], actions.target(line)
 
 
 def _modifiers(line: Fields) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,6 +11,7 @@ from agentserve.core.actions import Click, DoubleClick
 from agentserve.core.actions.recorded import ClickElement, SwitchTab, Unsupported
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import RecordingError
+from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.playwright_selectors import chain_of
@@ -80,11 +82,31 @@ def element(
     return ElementTarget(selectors=(chain,) if chain else (), box=place, offset=offset)
 
 
-def click(button: str, clicks: int, modifiers: list[str], point: tuple[float, float] | None) -> Any:
-    """A click at a point of the viewport, in CSS px, or, without one, on the step's target."""
+def pixel(point: tuple[float, float], viewport: Size) -> tuple[int, int] | None:
+    """The pixel of the viewport that a point in CSS px lies in; None when it lies outside.
+
+    What is less than 1 px beyond an edge is on it: so far off are the sums of a browser.
+    """
+    sides = (viewport.width, viewport.height)
+    if not all(-1 < value < side + 1 for value, side in zip(point, sides, strict=True)):
+        return None
+    x, y = (
+        min(max(math.floor(value), 0), side - 1) for value, side in zip(point, sides, strict=True)
+    )
+    return x, y
+
+
+def outside(what: str, point: tuple[float, float], viewport: Size) -> Unsupported:
+    """Something that was done at a point which ``pixel`` does not find."""
+    x, y = point
+    return Unsupported(what=f"{what} at ({x:g}, {y:g}), outside of the viewport of {viewport}")
+
+
+def click(button: str, clicks: int, modifiers: list[str], point: tuple[int, int] | None) -> Any:
+    """A click at a pixel of the viewport, or, without one, on the step's target."""
     try:
         if point is not None and not modifiers:
-            x, y = (round(value) for value in point)
+            x, y = point
             if clicks == 1:
                 return Click(x=x, y=y, button=button)
             if clicks == 2 and button == "left":
@@ -92,5 +114,6 @@ def click(button: str, clicks: int, modifiers: list[str], point: tuple[float, fl
         held = tuple(dict.fromkeys(_MODIFIERS.get(name, name) for name in modifiers))
         return ClickElement(button=button, clicks=clicks, modifiers=held)
     except ValidationError:
-        what = f"{clicks} clicks of the button {words(button)} with {words(modifiers)}"
+        what = f"{clicks} clicks of the button {words(button)}"
+        what += f" with {words(modifiers)} held" if modifiers else ""
         return Unsupported(what=what[:2000])

@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from agentserve.core.actions import Navigate
-from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize, Unsupported
+from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize
 from agentserve.core.config import MIB
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
@@ -26,6 +24,7 @@ from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepL
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
 from agentserve.replay.importers.archive import Archive, open_archive
+from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
 from agentserve.replay.importers.pictures import png_of
 from agentserve.replay.importers.playwright_targets import Tabs
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -62,9 +61,9 @@ class _Assembly:
         self._account = Account()
         self._trace = self._chosen()
         self._tabs = Tabs(self._trace.pages)
-        self._reader = Reader(self._account)
-        self._mouse = trace_mouse.Mouse(self._account)
         self._viewport = self._first_viewport()
+        self._reader = Reader(self._account, self._viewport)
+        self._mouse = trace_mouse.Mouse(self._account, self._viewport)
         self._url = ""
         self._page = self._trace.pages[0] if self._trace.pages else ""
         self._first_url = ""
@@ -90,7 +89,7 @@ class _Assembly:
             viewport=viewport,
             steps=tuple(self._steps),
             url=self._first_url,
-            scale=max(self._scales, key=self._scales.__getitem__, default=1.0),
+            scale=self._scale(),
             created_at=_time(trace.wall_time_ms),
             end=EndLine(
                 end="error" if self._failure else "closed",
@@ -100,6 +99,18 @@ class _Assembly:
             screenshots=self._pictures,
             lost=self._account.sentences(),
         )
+
+    def _scale(self) -> float:
+        """Of the screens, or else of the browser."""
+        told = self._trace.options.number("deviceScaleFactor", 1.0)
+        if not 0 < told <= 8:
+            raise self._trace.options.wrong("deviceScaleFactor", "a number above 0, at most 8")
+        scale = max(self._scales, key=self._scales.__getitem__, default=told)
+        if scale != told:
+            self._account.lose(
+                f"the device scale factor {told:g}: the screens have {scale:g}, and so has a replay"
+            )
+        return scale
 
     def _chosen(self) -> Trace:
         """The trace with the most calls; a test's runner writes its own beside them."""
@@ -129,11 +140,7 @@ class _Assembly:
         self._page = call.page
         self._reader.step = len(self._steps)
         if call.method.startswith(trace_mouse.PREFIX) and call.error is None:
-            try:
-                deeds = self._mouse.take(call)
-            except ValidationError:  # a point far outside of any screen
-                deeds = [trace_mouse.Deed(call, Unsupported(what=call.method))]
-            for deed in deeds:
+            for deed in self._mouse.take(call):
                 self._append(deed.call, Act([deed.action]))
             return
         act = self._reader.act(call)
@@ -149,8 +156,9 @@ class _Assembly:
 
     def _append(self, call: Call, act: Act) -> None:
         if call.url:
+            url = self._account.cut(call.url, MAX_WORDS, "the page's address", len(self._steps))
             # a tab that shows nothing yet: a replay begins where the recording went first
-            self._url = "" if call.url == _BLANK else call.url
+            self._url = "" if url == _BLANK else url
         switch = self._tabs.goes_to(call.page)
         if switch is not None:
             self._add(StepLine(index=len(self._steps), url=self._url, performed=switch))
@@ -165,6 +173,7 @@ class _Assembly:
             return
         self._failure = ""
         for number, action in enumerate(act.actions):
+            tell_unsupported(action, self._account, len(self._steps))
             self._add(
                 StepLine(
                     index=len(self._steps),
@@ -181,7 +190,9 @@ class _Assembly:
     def _fail(
         self, call: Call, target: ElementTarget | None, origin: Any, screenshot: str | None
     ) -> None:
-        self._failure = f"{call.method}: {call.error}"[:2000]
+        self._failure = self._account.cut(
+            f"{call.method}: {call.error}", MAX_WORDS, "its error", len(self._steps)
+        )
         self._account.lose("a call that failed is not done again", len(self._steps))
         self._add(
             StepLine(
@@ -204,7 +215,7 @@ class _Assembly:
             self._url = action.url
             self._first_url = self._first_url or action.url
         elif isinstance(action, Resize):
-            self._viewport = action.size
+            self._viewport = self._reader.viewport = self._mouse.viewport = action.size
         elif isinstance(action, CloseTab):
             self._tabs.closes()
 
@@ -242,6 +253,7 @@ class _Assembly:
             account.lose(f"calls without an equal: {names}{f' and {more} more' if more else ''}")
         if trace.errors:
             account.lose(f"{trace.errors} errors of the pages, the first: {trace.first_error}")
+        tell_options(trace.options, account)
         if trace.dialogs:
             account.lose(f"{trace.dialogs} dialogs, and how they were answered")
         if trace.downloads:

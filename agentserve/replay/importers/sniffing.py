@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentserve.core.errors import RecordingError
+from agentserve.replay.bundle.format import MAX_STEPS_BYTES
 from agentserve.replay.importers.archive import Archive, open_archive
 from agentserve.replay.importers.sources import read_json_object, read_source
 
@@ -49,11 +50,11 @@ class Sniffed:
 
     @cached_property
     def object(self) -> dict[str, Any]:
-        """The object that a JSON file holds."""
+        """The object that a JSON file holds, of the most bytes that any format takes."""
         if self.is_folder or not self._head.lstrip().startswith(b"{"):
             return {}
         try:
-            return read_json_object(read_source(self.path), self.path.name)
+            return read_json_object(read_source(self.path, MAX_STEPS_BYTES), self.path.name)
         except RecordingError:
             return {}
 

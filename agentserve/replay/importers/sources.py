@@ -19,11 +19,14 @@ from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES
+from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers.pictures import png_of
 
 MAX_JSON_BYTES = 16 * MIB
 """Of a file that is read whole."""
+MAX_JSON_WEIGHT = 2_000_000
+"""Of what is held at once, as ``json_size`` weighs."""
 MAX_DEPTH = 40
 """Of JSON: it is stored within a line of a bundle, whose reader has a limit of its own."""
 MAX_PICTURES_BYTES = 512 * 2**20
@@ -39,6 +42,7 @@ def read_source(path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
 
 def read_lines(data: bytes, entry: str, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file with one a line, each with what to call it in an error."""
+    check_weight(data, entry)
     lines = data.split(b"\n", most + 1)
     if len(lines) > most + 1:
         raise RecordingError(f"{entry}: more than {most} lines")
@@ -50,7 +54,8 @@ def read_lines(data: bytes, entry: str, most: int) -> Iterator[tuple[str, dict[s
 
 def read_json(data: bytes, entry: str) -> Any:
     """A JSON value. Raises RecordingError naming the entry, also for one that is nested too
-    deep."""
+    deep, or of too many values."""
+    check_weight(data, entry)
     try:
         value = from_json(data, allow_inf_nan=False)
     except ValueError as error:
@@ -62,6 +67,17 @@ def read_json(data: bytes, entry: str) -> Any:
 def read_json_object(data: bytes, entry: str) -> dict[str, Any]:
     """The JSON object that the bytes are."""
     return read_object(read_json(data, entry), entry)
+
+
+def check_weight(data: bytes, entry: str, most: int = MAX_JSON_WEIGHT) -> int:
+    """The weight of JSON that is not parsed yet. Raises RecordingError for more than ``most``."""
+    weight = weight_of(data, most)
+    if weight > most:
+        raise RecordingError(
+            f"{entry}: too many values in it to be held in memory",
+            hint="import a part of the recording",
+        )
+    return weight
 
 
 def check_depth(value: Any, entry: str) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from agentserve.core.actions.dialects import CoordinateSpace, pyautogui
 from agentserve.core.actions.dialects.spaces import Point
 from agentserve.core.actions.recorded import RecordedAction, Unsupported
+from agentserve.core.actions.union import Done
 from agentserve.core.errors import BadAction
 from agentserve.core.runs import EndReason
 from agentserve.replay.account import Account
+from agentserve.replay.importers.losses import MAX_WORDS, tell_unsupported
+
+_FRACTIONS = re.compile(r"\b(?:sleep|wait)\((?:\w+=)?(\d*\.\d*[1-9])")
 
 
 def read_statements(
@@ -22,8 +27,11 @@ def read_statements(
         account.lose(f"{text[:200]!r} was not understood: {error.message}", step)
         return (Unsupported(what=text[:2000] or "nothing"),)
     for action in actions:
-        if isinstance(action, Unsupported):
-            account.lose(f"there is no action for {action.what[:200]}", step)
+        tell_unsupported(action, account, step)
+        if len(getattr(action, "text", "")) == MAX_WORDS and isinstance(action, Done):
+            account.lose(f"of what it says at its end, {MAX_WORDS} characters are kept", step)
+    for seconds in _FRACTIONS.findall(text):
+        account.lose(f"a pause of {seconds[:20]} s became one of whole seconds", step)
     return actions
 
 

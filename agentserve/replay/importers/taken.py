@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pydantic import JsonValue
 from agentserve import __version__
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.bundle.files import sync_folder
 from agentserve.replay.bundle.format import (
     MAX_LINE_BYTES,
     MAX_STEPS_BYTES,
@@ -22,6 +24,7 @@ from agentserve.replay.bundle.format import (
     Meta,
     StepLine,
 )
+from agentserve.replay.bundle.sense import check_steps
 from agentserve.replay.bundle.writer import RecordingWriter
 from agentserve.replay.redaction.redaction import Redaction
 
@@ -51,7 +54,8 @@ class Taken:
 
 
 def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None = None) -> Path:
-    """Write it as the bundle ``root/<name>``. Raises RecordingError, with nothing written."""
+    """Write it as the bundle ``root/<name>``, which appears when all of it is on the disk. Raises
+    RecordingError, with nothing written."""
     if not taken.steps:
         raise RecordingError(f"the {taken.format} recording has no steps")
     if len(taken.steps) > MAX_STEPS:
@@ -70,8 +74,12 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
         scale=taken.scale,
     )
     _check_sizes(taken)
-    writer = RecordingWriter(root, meta, redaction)
+    for found in check_steps(meta, taken.steps, {}):
+        if found.certain:
+            raise RecordingError(f"step {found.number - 1}: {found.reason}")
+    building = root / f".{name}.{secrets.token_hex(4)}"
     try:
+        writer = RecordingWriter(building, meta, redaction, synced=False)
         # masks change a picture, and with it its hash
         stored = {
             hashlib.sha256(png).hexdigest(): writer.add_screenshot(png)
@@ -81,10 +89,21 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
             sha = step.screenshot and stored.get(step.screenshot, step.screenshot)
             writer.append(step.model_copy(update={"screenshot": sha}))
         writer.append(taken.end or EndLine(end="closed", turns=len(taken.steps)))
-    except RecordingError:
-        shutil.rmtree(writer.folder, ignore_errors=True)
-        raise
-    return writer.folder
+        writer.sync()
+        return _moved(writer.folder, root)
+    finally:  # after an interrupt as well
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _moved(folder: Path, root: Path) -> Path:
+    try:
+        whole = folder.rename(root / folder.name)
+        sync_folder(root)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write the recording {root / folder.name}: {error.strerror or error}"
+        ) from error
+    return whole
 
 
 def _check_sizes(taken: Taken) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from agentserve.core.actions import Back, Click, Drag, Hover, Navigate, Type, Wait
+from agentserve.core.actions import Back, Click, Drag, Hover, Navigate, Type
 from agentserve.core.actions.recorded import (
     CloseTab,
     Fill,
@@ -22,10 +22,12 @@ from agentserve.core.actions.recorded import (
     WaitFor,
 )
 from agentserve.core.elements import ElementTarget
+from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
-from agentserve.replay.importers.playwright_targets import click, element
+from agentserve.replay.importers.losses import timeout_s, waits
+from agentserve.replay.importers.playwright_targets import click, element, outside, pixel
 from agentserve.replay.importers.trace_events import Call
 
 TYPED_AT_ONCE = 2000
@@ -43,8 +45,9 @@ class Act(NamedTuple):
 class Reader:
     """Reads calls; ``step`` is the number that the next step of ours will have."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, viewport: Size) -> None:
         self.account = account
+        self.viewport = viewport
         self.step = 0
         self.focused: ElementTarget | None = None
         """What was given the focus by a call of its own: the keys that follow are for it."""
@@ -62,16 +65,23 @@ class Reader:
             self.focused = None
         try:
             act = read(self, call, params)
-        except ValidationError as error:  # such as a point far outside of any screen
+        except ValidationError as error:  # such as the name of a key that no key has
             reason = error.errors()[0]["msg"][:200]
-            act = self.unsupported(f"{call.method}: {reason}")
+            act = _unsupported(f"{call.method}: {reason}")
         return act
 
-    def unsupported(self, what: str) -> Act:
-        self.account.lose(
-            f"{what[:400]} has no equal; a replay stops there unless told to go by", self.step
-        )
-        return Act([Unsupported(what=what[:2000])])
+    def pixel(self, call: Call) -> tuple[int, int] | None:
+        """Where the call's first input went; None when that is not known, or not on the screen."""
+        point = call.points[0] if call.points else None
+        at = pixel(point, self.viewport) if point is not None else None
+        if point is not None and at is None:
+            x, y = point
+            self.account.lose(
+                f"the point ({x:g}, {y:g}) is outside of the viewport of {self.viewport}: its "
+                "element is used without it",
+                self.step,
+            )
+        return at
 
     def target(
         self, call: Call, params: Fields, name: str = "selector", at: int = 0
@@ -93,8 +103,7 @@ def _goto(reader: Reader, call: Call, params: Fields) -> Act:
 def _click(reader: Reader, call: Call, params: Fields, clicks: int = 1) -> Act:
     clicks = params.integer("clickCount", 1, 1000, clicks)
     modifiers = [name for name in params.list("modifiers", []) if isinstance(name, str)]
-    point = call.points[0] if call.points else None
-    action = click(params.text("button", "left"), clicks, modifiers, point)
+    action = click(params.text("button", "left"), clicks, modifiers, reader.pixel(call))
     return Act([action], reader.target(call, params))
 
 
@@ -109,17 +118,19 @@ def _tap(reader: Reader, call: Call, params: Fields) -> Act:
 
 def _hover(reader: Reader, call: Call, params: Fields) -> Act:
     target = reader.target(call, params)
-    if not call.points:
-        return Act([HoverElement()], target)
-    x, y = (round(value) for value in call.points[0])
-    return Act([Hover(x=x, y=y)], target)
+    at = reader.pixel(call)
+    return Act([HoverElement() if at is None else Hover(x=at[0], y=at[1])], target)
 
 
 def _drag(reader: Reader, call: Call, params: Fields) -> Act:
     if len(call.points) < 2:
-        return reader.unsupported("a drag whose points the trace does not tell")
-    (x, y), (to_x, to_y) = call.points[:2]
-    action = Drag(x=round(x), y=round(y), to_x=round(to_x), to_y=round(to_y))
+        return _unsupported("a drag whose points the trace does not tell")
+    start, end = (pixel(point, reader.viewport) for point in call.points[:2])
+    action: Any
+    if start is None or end is None:
+        action = outside("a drag with an end", call.points[start is not None], reader.viewport)
+    else:
+        action = Drag(x=start[0], y=start[1], to_x=end[0], to_y=end[1])
     return Act(
         [action],
         reader.target(call, params, "source"),
@@ -143,7 +154,7 @@ def _select(reader: Reader, call: Call, params: Fields) -> Act:
     values = call.result.get("values")
     target = reader.target(call, params)
     if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], str):
-        return reader.unsupported("selecting none or several options")._replace(target=target)
+        return _unsupported("selecting none or several options")._replace(target=target)
     return Act([params.build(Fill, value=values[0])], target)
 
 
@@ -170,7 +181,11 @@ def _keyboard_up(reader: Reader, call: Call, params: Fields) -> Act:
 
 def _touch(reader: Reader, call: Call, params: Fields) -> Act:
     reader.account.lose("a tap became a click", reader.step)
-    return Act([Click(x=round(params.number("x")), y=round(params.number("y")))])
+    point = params.number("x"), params.number("y")
+    at = pixel(point, reader.viewport)
+    if at is None:
+        return Act([outside("a tap", point, reader.viewport)])
+    return Act([Click(x=at[0], y=at[1])])
 
 
 def _resize(reader: Reader, call: Call, params: Fields) -> Act:
@@ -179,8 +194,7 @@ def _resize(reader: Reader, call: Call, params: Fields) -> Act:
 
 def _wait(reader: Reader, call: Call, params: Fields) -> Act:
     name = "waitTimeout" if "waitTimeout" in params.values else "timeout"
-    seconds = params.number(name) / 1000
-    return Act([Wait(seconds=min(max(round(seconds), 1), 30))])
+    return Act([*waits(params.number(name) / 1000, reader.account, reader.step)])
 
 
 def _wait_for(reader: Reader, call: Call, params: Fields) -> Act | None:
@@ -188,7 +202,8 @@ def _wait_for(reader: Reader, call: Call, params: Fields) -> Act | None:
     if state == "attached" or params.values.get("omitReturnValue") is False:
         return None
     visible = state == "visible"
-    wait = WaitFor(visible=visible, timeout_s=_timeout_s(params, 30_000.0))
+    most = timeout_s(params, 30_000.0, reader.account, reader.step)
+    wait = WaitFor(visible=visible, timeout_s=most)
     return Act([wait], reader.target(call, params))
 
 
@@ -212,7 +227,8 @@ def _expect(reader: Reader, call: Call, params: Fields) -> Act | None:
         reader.account.lose(
             "a text is looked for in what the element shows, more may stand there", reader.step
         )
-    wait = params.build(WaitFor, timeout_s=_timeout_s(params, _WAITS_MS), **said)
+    most = timeout_s(params, _WAITS_MS, reader.account, reader.step)
+    wait = params.build(WaitFor, timeout_s=most, **said)
     return Act([wait], reader.target(call, params))
 
 
@@ -226,7 +242,7 @@ def _set(value: str) -> Callable[[Reader, Call, Fields], Act]:
 
 def _refused(what: str) -> Callable[[Reader, Call, Fields], Act]:
     def refuse(reader: Reader, call: Call, params: Fields) -> Act:
-        return reader.unsupported(what)._replace(target=reader.target(call, params))
+        return _unsupported(what)._replace(target=reader.target(call, params))
 
     return refuse
 
@@ -246,8 +262,8 @@ def _chord(params: Fields) -> list[Any]:
         raise params.wrong("key", "the name of a key or a chord") from error
 
 
-def _timeout_s(params: Fields, default_ms: float) -> float:
-    return min(max(params.number("timeout", default_ms) / 1000, 0.001), 600.0)
+def _unsupported(what: str) -> Act:
+    return Act([Unsupported(what=what[:2000])])
 
 
 _READERS: dict[str, Callable[[Reader, Call, Fields], Act | None]] = {

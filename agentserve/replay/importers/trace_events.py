@@ -17,17 +17,25 @@ from pydantic_core import from_json
 
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
+from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.importers.archive import Archive
 from agentserve.replay.importers.fields import Fields
-from agentserve.replay.importers.sources import read_json_object
+from agentserve.replay.importers.sources import (
+    MAX_JSON_WEIGHT,
+    check_weight,
+    read_json_object,
+)
 
 VERSION = 10
 MAX_LINE_BYTES = 16 * MIB
 MAX_CALLS = 20_000
 MAX_EVENTS = 1_000_000
 MAX_INPUTS = 4
+MAX_CALLS_WEIGHT = 8_000_000
+"""Of all calls together, as ``json_size`` weighs: they are held until the steps are made."""
 
 _PAGE = b'{"type":"frame-snapshot"'
+_HELD = ("before", "after", "input")
 
 Point = tuple[float, float]
 
@@ -88,6 +96,7 @@ class Trace:
 def read_trace(archive: Archive, member: str) -> Trace:
     """Read one ``.trace`` of the archive. Raises RecordingError."""
     reader: _Events | None = None
+    left = MAX_CALLS_WEIGHT
     for number, line in enumerate(archive.lines(member, MAX_LINE_BYTES), start=1):
         entry = f"{member} line {number}"
         if number > MAX_EVENTS:
@@ -96,6 +105,8 @@ def read_trace(archive: Archive, member: str) -> Trace:
             continue
         values = _page(line) if line.startswith(_PAGE) else _event(line, entry)
         fields = Fields(values, entry)
+        if values.get("type") in _HELD:
+            left -= check_weight(line, entry, left)
         if reader is None:
             reader = _Events(_begun(fields))
         else:
@@ -115,7 +126,8 @@ def _page(line: bytes) -> dict[str, Any]:
     """A picture of a page's DOM, which may be larger and deeper than anything that is kept: only
     the address beside it is of use, and where that cannot be read, it is not known."""
     try:
-        values = from_json(line, allow_inf_nan=False)
+        light = weight_of(line, MAX_JSON_WEIGHT) <= MAX_JSON_WEIGHT
+        values = from_json(line, allow_inf_nan=False) if light else None
     except ValueError:
         values = None
     return values if isinstance(values, dict) else {"type": "", "snapshot": {}}
@@ -192,7 +204,7 @@ class _Events:
             return
         call.error = None
         if "error" in fields.values:
-            call.error = fields.inner("error").text("message", "it failed")[:2000]
+            call.error = fields.inner("error").text("message", "it failed")
         if isinstance(fields.values.get("result"), dict):
             call.result = fields.values["result"]
 
@@ -203,7 +215,7 @@ class _Events:
             return
         call.page = call.page or snapshot.text("pageId", "")
         if snapshot.values.get("phase") != "after" and snapshot.true("isMainFrame", False):
-            call.url = call.url or snapshot.text("frameUrl", "")[:2000]
+            call.url = call.url or snapshot.text("frameUrl", "")
 
     def _frame(self, fields: Fields) -> None:
         page = fields.text("pageId")

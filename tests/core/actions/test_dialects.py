@@ -22,7 +22,13 @@ from agentserve.core.actions import (
     Type,
     Wait,
 )
-from agentserve.core.actions.dialects import DIALECTS, Dialect, dialect_named
+from agentserve.core.actions.dialects import (
+    DIALECTS,
+    Dialect,
+    dialect_named,
+    pyautogui,
+    ui_tars,
+)
 from agentserve.core.actions.dialects.checks import MAX_ACTIONS, MAX_SAID
 from agentserve.core.actions.recorded import RECORDED_ACTION_ADAPTER, Forward, KeyDown, KeyUp
 from agentserve.core.errors import BadAction, InvalidRequest
@@ -41,13 +47,16 @@ POINTING = [
 OTHERS = [
     Key(keys="Control+Shift+a"),
     Key(keys="PageDown"),
+    Key(keys="a"),
+    Key(keys="Shift+a"),
     Type(text='it\'s "so"\nC:\\temp \\d é'),
     Type(text=""),
 ]
+OF_UI_TARS = [CallUser(), CallUser(text="it's\n\n5"), Done(text="it's 5\\n"), Wait(seconds=5)]
 # by dialect: what else it can say
 FURTHER = {
-    "ui_tars_v1": [CallUser(), Done(text="it's 5\\n"), Wait(seconds=5)],
-    "ui_tars_v1_5": [CallUser(), Done(text="it's 5\\n"), Wait(seconds=5)],
+    "ui_tars_v1": OF_UI_TARS,
+    "ui_tars_v1_5": OF_UI_TARS,
     "qwen2_5_vl": [Hover(x=7, y=9), Wait(seconds=3), Done(text="42"), Done(status="failure")],
     "qwen3_vl": [Wait(seconds=3), Done(), Done(status="failure")],
     "openai": [Hover(x=7, y=9), Wait(seconds=1), Back(), Forward()],
@@ -102,9 +111,13 @@ def test_every_pixel_survives_every_dialect_of_pixels(start, end, dialect):
         assert again(dialect, action) == (action,)
 
 
-@given(st.text(max_size=300).filter(lambda text: "\r" not in text), st.sampled_from(DIALECTS))
+MARKS = ["<tool_call>", "</tool_call>", "<|im_end|>", "<", "\n\n", "')", '")', "Action:", "\\"]
+TEXTS = st.text(max_size=300) | st.lists(st.sampled_from([*MARKS, "a", " "])).map("".join)
+
+
+@given(TEXTS.filter(lambda text: "\r" not in text), st.sampled_from(DIALECTS))
 def test_every_text_survives_every_dialect(text, dialect):
-    if "\0" in text or "\n\n" in text:
+    if "\0" in text:
         return
     assert again(dialect, Type(text=text)) == (Type(text=text),)
 
@@ -113,6 +126,51 @@ def test_every_text_survives_every_dialect(text, dialect):
 def test_what_has_no_word_is_not_written(dialect):
     with pytest.raises(BadAction, match="no word for navigate"):
         dialect.write(Navigate(url="http://x.test/"), dialect.space(SCREEN))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("px", [8049, 8050, 8191, 8192, 1])
+def test_what_scrolls_far_is_read_again(dialect, px):
+    for wheel in (Scroll(x=5, y=6, dy=px), Scroll(x=5, y=6, dx=-px)):
+        (read,) = [one for one in again(dialect, wheel) if isinstance(one, Scroll)]
+        assert (read.dx < 0, read.dy > 0) == (wheel.dx < 0, wheel.dy > 0)
+        if not dialect.name.startswith("ui_tars"):
+            assert abs(read.dy - wheel.dy) < 100 and abs(read.dx - wheel.dx) < 100
+
+
+def test_what_cannot_be_said_whole_is_not_written():
+    for name, action in {
+        "ui_tars_v1": Scroll(x=1, y=1),
+        "ui_tars_v1_5": Scroll(x=1, y=1),
+        "qwen2_5_vl": Done(status="failure", text="no such page"),
+        "qwen3_vl": Done(status="failure", text="no such page"),
+    }.items():
+        dialect = dialect_named(name)
+        with pytest.raises(BadAction, match=f"no word for {action.kind}"):
+            dialect.write(action, dialect.space(SCREEN))
+
+
+LITERALS = st.recursive(
+    st.sampled_from([0, 1, -1.5, 1e308, 10**30, True, None, "ctrl", "left", "success", "", "é"]),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=3,
+)
+NAMED = ["x", "y", "keys", "key", "button", "status", "answer", "clicks", "presses", "message",
+         "seconds", "duration", "content", "start_box", "end_box", "direction"]  # fmt: skip
+
+
+@given(
+    st.sampled_from([*pyautogui._READERS, *ui_tars._READERS]),
+    st.lists(LITERALS, max_size=3),
+    st.dictionaries(st.sampled_from(NAMED), LITERALS, max_size=3),
+    st.sampled_from([one for one in DIALECTS if one.read in (pyautogui.read, ui_tars.read)]),
+)
+def test_any_call_is_read_or_refused(function, positional, named, dialect):
+    arguments = [*map(repr, positional), *(f"{name}={value!r}" for name, value in named.items())]
+    try:
+        dialect.read(f"{function}({', '.join(arguments)})", dialect.space(SCREEN), (1, 1))
+    except BadAction as error:
+        assert len(error.message) < 400
 
 
 JSON = st.recursive(

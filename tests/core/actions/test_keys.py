@@ -10,6 +10,8 @@ from agentserve.core.actions.dialects.keys import (
     key_named,
     name_of,
     press,
+    split_chord,
+    split_words,
 )
 from agentserve.core.actions.recorded import KeyDown, KeyUp
 from agentserve.core.actions.union import MODIFIERS, NAMED_KEYS
@@ -81,3 +83,45 @@ def test_an_unknown_key_is_refused(names):
         press(names)
     with pytest.raises(BadAction):
         name_of("Hyper", "xdotool")
+
+
+def test_a_chord_of_capitals_has_no_shift_of_its_own():
+    assert press(["A"], shifts=False) == (Key(keys="a"),)
+    assert press(["SHIFT", "A"], shifts=False) == (Key(keys="Shift+a"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("ctrl+a", ["ctrl", "a"]),
+        ("ctrl++", ["ctrl", "+"]),
+        ("ctrl+shift++", ["ctrl", "shift", "+"]),
+        ("+", ["+"]),
+        ("++", ["+"]),
+        ("ctrl+plus", ["ctrl", "plus"]),
+        ("ctrl+", ["ctrl", ""]),
+    ],
+)
+def test_a_chord_is_split_at_its_pluses(text, names):
+    assert split_chord(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("ctrl c", ["ctrl", "c"]),
+        ("ctrl+c", ["ctrl", "c"]),
+        ("ctrl + c", ["ctrl", "c"]),
+        ("ctrl ++", ["ctrl", "+"]),
+        ("ctrl++", ["ctrl", "+"]),
+        ("ctrl +", ["ctrl", "+"]),
+        ("+", ["+"]),
+        ("page down", ["page down"]),
+        ("ctrl Page Up", ["ctrl", "Page Up"]),
+        ("shift arrow left", ["shift", "arrow left"]),
+        ("ctrl alt delete", ["ctrl", "alt", "delete"]),
+        (" ", []),
+    ],
+)
+def test_a_chord_is_split_at_its_spaces(text, names):
+    assert split_words(text) == names

@@ -60,6 +60,18 @@ UI_TARS = {
     "finished(content='It's 5.')": [Done(text="It's 5.")],
     "call_user()": [CallUser()],
     "click(start_box='(1,2)')\n\ntype(content='x')": [Click(x=1, y=2), Type(text="x")],
+    "hotkey(key='ctrl ++')": [
+        KeyDown(key="Control"),
+        KeyDown(key="+"),
+        KeyUp(key="+"),
+        KeyUp(key="Control"),
+    ],
+    "hotkey(key='page down')": [Key(keys="PageDown")],
+    "hotkey(key='ctrl Page Up')": [Key(keys="Control+PageUp")],
+    "type(content='a\n\nb')": [Type(text="a\n\nb")],
+    "type(content='a\n\n')\n\nhotkey(key='enter')": [Type(text="a\n\n"), Key(keys="Enter")],
+    "Action: click(start_box='(1,2)')<|im_end|>\n": [Click(x=1, y=2)],
+    "type(content='<|im_end|>')<|im_end|>": [Type(text="<|im_end|>")],
     "press_home()": [Unsupported(what='press_home {"values": []}')],
 }
 
@@ -76,6 +88,7 @@ def test_ui_tars(said, actions):
         ("click(start_box='(1000,2)')", "outside the screen"),
         ("click(start_box='(1,2,3)')", "must be"),
         ("click()", "needs a point"),
+        ("type(content='a\n\nb", "cannot be read"),
         ("clack(start_box='(1,2)')", "unknown action 'clack'"),
         ("scroll(start_box='(1,2)', direction='in')", "no direction"),
         ("click(start_box='(1,2)', why='so')", "does not take 'why'"),
@@ -98,6 +111,9 @@ def test_qwen():
         '"arguments": {"action": "left_click_drag", "coordinate": [30, 40]}}\n</tool_call>'
     )
     assert read("qwen3_vl", text) == [Drag(x=10, y=20, to_x=30, to_y=40)]
+    assert read("qwen3_vl", text + "<|im_end|>") == read("qwen3_vl", text)
+    cut = text.removesuffix("\n</tool_call>") + "\n<|im_end|>"
+    assert read("qwen3_vl", cut) == read("qwen3_vl", text)
     wheel = call(action="scroll", pixels=-80)
     assert read("qwen3_vl", wheel) == [Scroll(x=500, y=250, dy=80)]
     assert read("qwen3_vl", wheel, (1, 2)) == [Scroll(x=1, y=2, dy=80)]
@@ -187,6 +203,8 @@ ANTHROPIC = [
     ({"action": "left_click_drag", "coordinate": [3, 4]}, [Drag(x=7, y=8, to_x=3, to_y=4)]),
     ({"action": "key", "text": "Return"}, [Key(keys="Enter")]),
     ({"action": "key", "text": "ctrl+Page_Down"}, [Key(keys="Control+PageDown")]),
+    ({"action": "key", "text": "ctrl++"},
+     [KeyDown(key="Control"), KeyDown(key="+"), KeyUp(key="+"), KeyUp(key="Control")]),
     ({"action": "key", "text": "Tab Tab"}, [Key(keys="Tab"), Key(keys="Tab")]),
     ({"action": "key", "text": "Down", "repeat": 2}, [Key(keys="ArrowDown")] * 2),
     ({"action": "hold_key", "text": "shift", "duration": 1.5},
@@ -259,6 +277,8 @@ PYAUTOGUI = {
     "pyautogui.press('tab', presses=3)": [Key(keys="Tab")] * 3,
     "pyautogui.hotkey('ctrl', 'shift', 't')": [Key(keys="Control+Shift+t")],
     "pyautogui.hotkey(['ctrl', 'c'])": [Key(keys="Control+c")],
+    "pyautogui.hotkey(keys='esc')": [Key(keys="Escape")],
+    "pyautogui.press('esc')<|im_end|>": [Key(keys="Escape")],
     "pyautogui.keyDown('shift')\npyautogui.keyUp('shift')": [
         KeyDown(key="Shift"), KeyUp(key="Shift")
     ],
@@ -269,6 +289,10 @@ PYAUTOGUI = {
     "computer.wait()": [Wait(seconds=1)],
     "computer.terminate(status='failure')": [Done(status="failure")],
     "computer.terminate(status='success', answer='42')": [Done(text="42")],
+    "computer.terminate(status=['success'])": [Done(status="failure")],
+    "pyautogui.dragTo(30, 40, button=['left'])": [
+        Unsupported(what='pyautogui.dragTo {"x": 30, "y": 40, "button": ["left"]}')
+    ],
     "computer.triple_click(x=1, y=2)": [
         Unsupported(
             what='computer.triple_click of 3 clicks {"x": 1, "y": 2, "clicks": 3, "button": "left"}'
@@ -299,6 +323,9 @@ def test_pyautogui(said, actions):
         ("pyautogui.click(1, 2, x=3)", "'x' twice"),
         ("pyautogui.click(**{})", "written out"),
         ("pyautogui.press('hyper')", "no key is called"),
+        ("pyautogui.hotkey(keys=1.5)", "keys must be a list of texts, got 1.5"),
+        ("pyautogui.hotkey()", "keys must be a list of texts"),
+        ("pyautogui.scroll(82, x=1, y=2)", "cannot scroll 82 notches"),
         ("pyautogui.explode()", "no function"),
         ("os.system('ls')", "no function"),
         ("pyautogui.a.click(1, 2)", "by its name"),

@@ -259,3 +259,27 @@ def test_optional_entries_are_checked_before_they_are_written(recording: Recordi
     assert writer.add_aria("- button “Ok”") == sha
     writer.append(step.model_copy(update={"aria": sha}))
     assert read_recording(writer.folder).aria(sha) == "- button “Ok”"
+
+
+def test_an_interrupt_leaves_whole_lines(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Ctrl-C may come anywhere: in the middle of a line, of a picture, of the recording's begin."""
+    meta = recording.meta.model_copy(update={"id": "copy"})
+    writer = RecordingWriter(tmp_path, meta)
+    step = recording.steps[0].model_copy(update={"screenshot": None})
+    writer.append(step)
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.append(step.model_copy(update={"index": 1}))
+    with pytest.raises(KeyboardInterrupt):
+        writer.add_screenshot(recording.screenshot(recording.steps[0].screenshot))
+    assert read_recording(writer.folder).steps == (step,)
+    assert list((writer.folder / "screenshots").iterdir()) == []
+    with pytest.raises(KeyboardInterrupt):
+        RecordingWriter(tmp_path / "other", meta)
+    assert list((tmp_path / "other").iterdir()) == []

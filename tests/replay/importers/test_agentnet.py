@@ -38,7 +38,7 @@ def test_a_task_of_the_benchmark(tmp_path, images):
     assert taken.steps[0].thought == "A browser.\n\nThe menu is there.\n\nClick the menu."
     assert taken.task == "Open the settings of the browser."
     assert taken.end is not None and (taken.end.end, taken.end.success) == ("done", None)
-    assert any("step 3: there is no action for computer.triple_click" in s for s in taken.lost)
+    assert any("step 3: computer.triple_click of 3 clicks" in sentence for sentence in taken.lost)
     origins = [step.origin["step"] for step in taken.steps if "step" in step.origin]
     assert {**taken.data, "steps": origins} == AGENTNET_BENCHMARK
     assert agentnet.take(folder / "task.json") == taken
@@ -102,3 +102,23 @@ def test_a_folder_must_say_which_file(tmp_path):
     with pytest.raises(RecordingError, match="2 JSON files"):
         agentnet.take(folder)
     assert agentnet.take(folder / "other.json").task == "Mute the sound."
+
+
+def test_what_is_cut_and_what_pauses_longer_is_told(tmp_path):
+    task = {
+        "task_id": "t",
+        "instruction": "x" * 8001,
+        "traj": [
+            {"value": {"code": "time.sleep(0.5)\ntime.sleep(2.0)"}},
+            {"value": {"code": f"computer.terminate(status='success', answer='{'y' * 2001}')"}},
+        ],
+    }
+    (tmp_path / "task.json").write_text(json.dumps(task))
+    taken = agentnet.take(tmp_path / "task.json")
+    assert len(taken.task) == 8000
+    assert set(taken.lost) >= {
+        "the task has 8001 characters, 8000 are kept",
+        "step 0: a pause of 0.5 s became one of whole seconds",
+        "step 2: of what it says at its end, 2000 characters are kept",
+    }
+    assert len([sentence for sentence in taken.lost if "a pause" in sentence]) == 1

@@ -47,7 +47,10 @@ def test_a_history_that_browser_use_wrote():
     assert [step.screenshot is not None for step in taken.steps] == [
         False, True, False, True, True, True, False, False, True,
     ]  # fmt: skip
-    assert taken.lost == ()
+    assert taken.lost == (
+        "the viewport in CSS px is not said: the pictures' 1120x672 is taken for it. On a screen "
+        "of another device pixel ratio than 1, scrolled pages and points are too large",
+    )
     # the new tab that it began with is no page: a replay begins with the first one
     assert taken.url == "http://127.0.0.1:18931/login.html"
     assert [step.url for step in taken.steps[:2]] == ["", taken.url]
@@ -129,6 +132,14 @@ ACTIONS = [
     ({"wait": {"seconds": 3}}, [Wait(seconds=3)]),
     ({"send_keys": {"keys": "Enter"}}, [Key(keys="Enter")]),
     ({"send_keys": {"keys": "Control+a"}}, [Key(keys="Control+a")]),
+    ({"send_keys": {"keys": "ctrl+A"}}, [Key(keys="Control+a")]),
+    ({"send_keys": {"keys": "cmd+shift+left"}}, [Key(keys="Shift+Meta+ArrowLeft")]),
+    ({"send_keys": {"keys": "esc"}}, [Key(keys="Escape")]),
+    ({"send_keys": {"keys": "F5"}}, [Key(keys="F5")]),
+    *(
+        ({"send_keys": {"keys": text}}, [Type(text=text)])
+        for text in ("bar", "at", "less", "next", "plus", "1+1", "a+b=c", "f5", "+", "C++", "a")
+    ),
     ({"send_keys": {"keys": "hello there"}}, [Type(text="hello there")]),
     ({"scroll": {"down": False, "num_pages": 2}}, [Scroll(x=640, y=360, dy=-1440)]),
     ({"scroll_down": {"amount": 300}}, [Scroll(x=640, y=360, dy=300)]),
@@ -193,6 +204,25 @@ LOST = [
     ({"state": None, "model_output": None, "result": None}, None, "it has no action"),
     (item({"wait": {}}, screenshot_path="/tmp/x/step_1.png"), "wait", "'step_1.png' is missing"),
     (item({"scroll": {"pages": 1e6}}), "unsupported", "cannot scroll"),
+    (item({"scroll": {"pages": 1e308}}), "unsupported", "cannot scroll without end"),
+    (item({"scroll": {"pages": 10**308}}), "unsupported", "cannot scroll without end"),
+    (item({"send_keys": {"keys": "ctrl+bar"}}), "unsupported", "no key is called 'bar'"),
+    (item({"wait": {"seconds": 1.5}}), "wait", r"a pause of 1\.5 s became one of whole seconds"),
+    (
+        item({"go_back": {}}, results=[{"error": "x" * 2001}]),
+        "back",
+        "its error has 2001 characters, 2000 are kept",
+    ),
+    (
+        item({"go_back": {}}, results=[{"long_term_memory": "x" * 2001}]),
+        "back",
+        "its memory has 2001 characters, 2000 are kept",
+    ),
+    (
+        item({"go_back": {}}) | {"state_message": f"<user_request>\n{'x' * 8001}\n</user_request>"},
+        "back",
+        "the task has 8001 characters, 8000 are kept",
+    ),
     (item({"navigate": {"url": "x" * 3000}}), "unsupported", "3000 characters"),
     (item({}), "unsupported", "there is no action for ''"),
     (item({"wait": 5}), "wait", None),

@@ -230,3 +230,22 @@ def test_a_step_too_large_to_be_kept_is_told(tmp_path: Path) -> None:
     assert told.startswith("step 0: the source's own step, of 3") and "too large" in told
     write_taken(tmp_path, "large", taken)
     assert read_recording(tmp_path / "large").steps == taken.steps
+
+
+def test_a_title_that_is_cut_and_a_wait_without_end_are_told() -> None:
+    wait = {"type": "waitForElement", "selectors": [["#a"]], "timeout": 0}
+    taken = take_flow({"title": "x" * 8001, "steps": [wait]}, "flow")
+    assert taken.steps[0].performed == WaitFor(timeout_s=600)
+    assert set(taken.lost) == {
+        "the task has 8001 characters, 8000 are kept",
+        "step 0: a wait without end ends after 600 s",
+    }
+
+
+def test_what_our_own_export_had_no_action_for_is_told_again() -> None:
+    action = {"kind": "unsupported", "what": "choosing files"}
+    step = {"type": "customStep", "name": "agentserve", "parameters": {"action": action}}
+    taken = take_flow({"title": "", "steps": [step]}, "flow")
+    assert taken.lost == (
+        "step 0: choosing files has no equal; a replay stops there unless told to go by",
+    )

@@ -50,7 +50,7 @@ def test_what_cannot_be_represented_is_said(tmp_path):
     (folder / "recording.mp4").write_bytes(b"film")
     (folder / OSWORLD[1]["screenshot_file"]).unlink()
     lost = "\n".join(osworld.take(folder).lost)
-    assert "step 5: there is no action for pyautogui.mouseDown" in lost
+    assert 'step 5: pyautogui.mouseDown {"values": []} has no equal' in lost
     assert "'recording.mp4' is not taken over" in lost
     assert "traj.jsonl line 2: the picture 'step_2_" in lost
     assert "whole desktop" in lost
@@ -137,7 +137,8 @@ HOSTILE = {
         lambda f: (f / "traj.jsonl").write_bytes(b'{"a":' + b"[" * 60 + b"]" * 60 + b"}"),
         f"deeper than {MAX_DEPTH}",
     ),
-    "very-deep": (lambda f: (f / "traj.jsonl").write_bytes(b"[" * 500_000), "line 1: not JSON"),
+    "very-deep": (lambda f: (f / "traj.jsonl").write_bytes(b"[" * 400_000), "line 1: not JSON"),
+    "wide": (lambda f: (f / "traj.jsonl").write_bytes(b"[],\n" * 500_000), "too many values"),
     "many-lines": (lambda f: (f / "traj.jsonl").write_bytes(b"{}\n" * 5002), "more than 5000"),
     "large": (lambda f: os.truncate(f / "traj.jsonl", 2**40), "traj.jsonl is larger"),
     "link": (linked, "step_1_20250601@120001.png cannot be opened"),
@@ -196,3 +197,17 @@ def test_all_pictures_together_have_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("agentserve.replay.importers.sources.MAX_PICTURES_BYTES", 1000)
     with pytest.raises(RecordingError, match="over 1000 bytes"):
         osworld.take(write_osworld(tmp_path / "run"))
+
+
+def test_what_has_no_equal_or_is_cut_is_told(tmp_path):
+    down = {"action_type": "MOUSE_DOWN", "parameters": {}}
+    hotkey = {"action_type": "HOTKEY", "parameters": {"keys": 1.5}}
+    lines = [
+        osworld_line(1, down, instruction="x" * 8001),
+        osworld_line(2, hotkey, Error="y" * 2001),
+    ]
+    lost = "\n".join(osworld.take(write_osworld(tmp_path / "run", lines)).lost)
+    assert "step 0: mouseDown" in lost and "has no equal" in lost
+    assert "step 1: the action 'HOTKEY' was not understood: keys must be a list of texts" in lost
+    assert "the task has 8001 characters, 8000 are kept" in lost
+    assert "step 1: its error has 2001 characters, 2000 are kept" in lost

@@ -65,6 +65,7 @@ def test_what_the_installed_recorder_wrote(made: Made, tmp_path: Path) -> None:
     [
         ({"name": "click", "button": "right", "clickCount": 2, "modifiers": 10},
          [ClickElement(button="right", clicks=2, modifiers=("Control", "Shift"))]),
+        ({"name": "click", "clickCount": 5}, [Unsupported(what="5 clicks of the button 'left'")]),
         ({"name": "hover"}, [HoverElement()]),
         ({"name": "fill", "text": "x"}, [Fill(value="x")]),
         ({"name": "check"}, [Fill(value="true")]),
@@ -160,3 +161,12 @@ def test_what_codegen_does_not_write_is_refused_with_its_line(
     with pytest.raises(RecordingError) as failure:
         take(path)
     assert words in failure.value.message and "made.jsonl" in failure.value.message
+
+
+def test_what_the_browser_emulated_is_told() -> None:
+    context = {"locale": "de-DE", "isMobile": True, "deviceScaleFactor": 2}
+    data = lines({"name": "navigate", "url": "http://a/"},
+                 header={**HEADER, "contextOptions": context})  # fmt: skip
+    taken = take_lines(data, "made.jsonl")
+    assert taken.scale == 2
+    assert taken.lost == ("the browser's options isMobile, locale: a replay has its own",)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from replay.importers.conftest import Made
+from replay.importers.traces import BEGIN, call, jpeg, write
 
 from agentserve.core.actions import (
     Back,
@@ -34,7 +35,6 @@ from agentserve.core.actions.recorded import (
     OpenTab,
     Resize,
     SwitchTab,
-    Unsupported,
     WaitFor,
 )
 from agentserve.core.elements import Selector
@@ -157,40 +157,6 @@ def test_it_is_written_as_a_bundle_and_read_again(tmp_path: Path, taken: Taken) 
 # ---- traces that nobody's Playwright wrote
 
 
-def jpeg(size: tuple[int, int] = (80, 60)) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", size, (200, 10, 90)).save(buffer, "JPEG")
-    return buffer.getvalue()
-
-
-BEGIN = {
-    "type": "context-options",
-    "version": 10,
-    "origin": "library",
-    "playwrightVersion": "1.65.0",
-    "wallTime": 1.7e12,
-    "options": {"viewport": {"width": 160, "height": 120}},
-}
-
-
-def call(method: str, number: int = 1, *, cls: str = "Frame", **params: Any) -> list[Any]:
-    identity = {"callId": f"call@{number}"}
-    before = {"type": "before", "class": cls, "method": method, "params": params}
-    return [
-        {**before, **identity, "startTime": 10.0 * number},
-        {"type": "after", **identity, "endTime": 10.0 * number + 5},
-    ]
-
-
-def write(path: Path, *events: Any, name: str = "trace.trace", **members: bytes) -> Path:
-    lines = b"".join(json.dumps(event).encode() + b"\n" for event in (BEGIN, *events))
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-        zipped.writestr(name, lines)
-        for member, data in members.items():
-            zipped.writestr(member, data)
-    return path
-
-
 def test_without_snapshots_a_step_has_the_last_frame_before_its_call(tmp_path: Path) -> None:
     frame = {"type": "screencast-frame", "pageId": "page@1", "width": 160, "height": 120}
     page = {"type": "event", "class": "BrowserContext", "method": "page", "time": 1}
@@ -222,39 +188,6 @@ def test_its_own_screenshots_go_before_the_screencast(tmp_path: Path) -> None:
     (step,) = taken.steps
     assert step.screenshot is not None and taken.screenshots[step.screenshot] == buffer.getvalue()
     assert taken.scale == 1
-
-
-@pytest.mark.parametrize(
-    ("events", "performed"),
-    [
-        (call("setInputFiles", selector="#f"), [Unsupported(what="choosing files")]),
-        (call("click", selector="#a", button="left", clickCount=9),
-         [Unsupported(what="9 clicks of the button 'left' with []")]),
-        (call("mouseUp", cls="Page"),
-         [Unsupported(what="a button of the mouse that comes up")]),
-        (call("mouseDown", cls="Page"),
-         [Unsupported(what="a button of the mouse that is held meanwhile")]),
-        (call("mouseMove", cls="Page", x=3, y=4), [Hover(x=3, y=4)]),
-        (call("mouseClick", cls="Page", x=1e9, y=4), [Unsupported(
-            what="1 clicks of the button 'left' with []")]),
-        (call("keyboardType", cls="Page", text="x" * 4100),
-         [Type(text="x" * 2000), Type(text="x" * 2000), Type(text="x" * 100)]),
-        (call("expect", selector="#a", expression="to.have.text", isNot=False,
-              expectedText=[{"string": "Done"}], timeout=1000),
-         [WaitFor(text="Done", timeout_s=1)]),
-        (call("expect", selector="#a", expression="to.be.visible", isNot=True),
-         [WaitFor(visible=False, timeout_s=5)]),
-        (call("__waitInfo__", cls="Page") + call("reload", 2, cls="Page"), None),
-    ],
-    ids=lambda value: value[0]["method"] if isinstance(value, list) and isinstance(value[0], dict)
-    else None,
-)  # fmt: skip
-def test_calls_of_other_kinds(tmp_path: Path, events: list[Any], performed: Any) -> None:
-    taken = take(write(tmp_path / "t.zip", *events))
-    if performed is not None:
-        assert [step.performed for step in taken.steps] == performed
-    else:
-        assert len(taken.steps) == 1 and taken.lost == ()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from agentserve.core.actions.recorded import ClickElement
 from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay import StepLine, read_recording
+from agentserve.replay import RecordingWriter, StepLine, read_recording
 from agentserve.replay.bundle.format import MAX_LINE_BYTES
 from agentserve.replay.bundle.verify import verify
 from agentserve.replay.importers.taken import Taken, write_taken
@@ -64,3 +65,63 @@ def test_masks_change_pictures_and_secrets_texts(tmp_path: Path) -> None:
     assert not [found for found in verify(folder) if found.severity == "error"]
     for path in folder.rglob("*"):
         assert path.is_dir() or not any(v in path.read_bytes() for v in (b"hunter2", b"87654321"))
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appended: list[StepLine] = []
+
+    def append(writer: RecordingWriter, line: StepLine) -> None:
+        if len(appended) == 2:
+            raise KeyboardInterrupt
+        appended.append(line)
+        whole(writer, line)
+
+    whole = RecordingWriter.append
+    monkeypatch.setattr(RecordingWriter, "append", append)
+    steps = [StepLine(index=index, url="") for index in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        write_taken(tmp_path, "r", taken_of(*steps))
+    assert len(appended) == 2 and list(tmp_path.iterdir()) == []
+
+
+def test_it_appears_under_its_name_when_all_of_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def counted(descriptor: int) -> None:
+        synced.append((tmp_path / "r").exists())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    png = make_png()
+    sha = hashlib.sha256(png).hexdigest()
+    steps = [StepLine(index=index, url="", screenshot=sha) for index in range(300)]
+    folder = write_taken(tmp_path, "r", taken_of(*steps, screenshots={sha: png}))
+    assert folder == tmp_path / "r" and [one.name for one in tmp_path.iterdir()] == ["r"]
+    assert len(read_recording(folder).steps) == 300
+    assert synced[-2:] == [False, True], "only its name is left to be made durable"
+    assert len(synced) < 20, "an import waits for the disk once, not once a line"
+
+
+def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    write_taken(tmp_path, "r", taken_of(StepLine(index=0, url="")))
+    with pytest.raises(RecordingError, match="cannot write the recording"):
+        write_taken(tmp_path, "r", taken_of(*(StepLine(index=n, url="") for n in range(2))))
+    assert len(read_recording(tmp_path / "r").steps) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        ElementTarget(offset=(1e308, 0)),
+        ElementTarget(box=PageBox(x=-1e8, y=0, width=1, height=1)),
+    ],
+)
+def test_what_a_reader_would_call_damaged_is_refused(tmp_path: Path, target: ElementTarget) -> None:
+    steps = (StepLine(index=0, url=""), StepLine(index=1, url="", target=target))
+    with pytest.raises(RecordingError, match="step 1: an element's box or offset is farther away"):
+        write_taken(tmp_path, "r", taken_of(*steps))
+    assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentserve.core.actions.dialects import checks
 from agentserve.core.actions.dialects.checks import Said
-from agentserve.core.actions.dialects.keys import chord_of, hold, names_of, press
+from agentserve.core.actions.dialects.keys import chord_of, hold, names_of, press, split_chord
 from agentserve.core.actions.dialects.spaces import CoordinateSpace, Point
 from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.actions.union import Click, DoubleClick, Drag, Hover
@@ -49,12 +49,7 @@ def read(said: Said, space: CoordinateSpace, pointer: Point | None = None) -> Ac
 
 
 def _chord(text: str) -> list[str]:
-    return chord_of(_keys(text))
-
-
-def _keys(chord: str) -> list[str]:
-    """``ctrl+plus``: xdotool never writes the key + itself."""
-    return chord.split("+") if chord != "+" else [chord]
+    return chord_of(split_chord(text))
 
 
 def _at(
@@ -94,7 +89,7 @@ def _key(values: Values, space: CoordinateSpace, pointer: Point | None) -> Actio
     repeat = checks.number(values.get("repeat", 1), "repeat")
     if not chords or not 1 <= repeat * len(chords) <= _MAX_PRESSES:
         raise BadAction("key: text must name keys", hint=f"1 to {_MAX_PRESSES}, as ctrl+a")
-    return tuple(one for chord in chords for one in press(_keys(chord))) * int(repeat)
+    return tuple(one for chord in chords for one in press(split_chord(chord))) * int(repeat)
 
 
 def _hold_key(values: Values, space: CoordinateSpace, pointer: Point | None) -> Actions:

@@ -14,6 +14,7 @@ from agentserve.core.actions.dialects.spaces import CoordinateSpace, Point
 from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.actions.union import Click, DoubleClick, Drag, Hover, Scroll, Type, Wait
 from agentserve.core.errors import BadAction
+from agentserve.core.screens import MAX_SIDE
 
 Said = str | Mapping[str, Any]
 Part = TypeVar("Part")
@@ -23,11 +24,12 @@ MAX_ACTIONS = 100
 """Of one answer."""
 NOTCH_PX = 100
 """What one notch of the wheel scrolls, where a dialect counts notches."""
-MAX_NOTCHES = 80
+MAX_NOTCHES = MAX_SIDE // NOTCH_PX
 _MAX_TYPED = 2000
 _MAX_WAIT = 30
 _SEEN = 80
 _MOVING = (Click, DoubleClick, Drag, Scroll)
+_ENDS = ("<|im_end|>", "<|endoftext|>")
 
 
 def checked_text(text: str) -> str:
@@ -36,6 +38,15 @@ def checked_text(text: str) -> str:
         raise BadAction(f"an answer of {len(text)} characters; {MAX_SAID} is most")
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
         raise BadAction("the answer has half a character in it (a lone surrogate)")
+    return text
+
+
+def without_end(text: str) -> str:
+    """The text without the tokens that end a model's answer, where they were left in it, and
+    without white space around it."""
+    text = text.strip()
+    while text.endswith(_ENDS):
+        text = text.removesuffix(_ENDS[0]).removesuffix(_ENDS[1]).rstrip()
     return text
 
 
@@ -109,6 +120,8 @@ def typed(text: str) -> tuple[RecordedAction, ...]:
 
 def scroll(at: Point, dx: float, dy: float) -> tuple[RecordedAction, ...]:
     """The wheel at a point; distances in px of the screen, to the right and down."""
+    if not (_finite(dx) and _finite(dy)):
+        raise BadAction("cannot scroll without end", hint="scroll less")
     try:
         return (Scroll(x=at[0], y=at[1], dx=round(dx), dy=round(dy)),)
     except ValidationError as error:
@@ -123,8 +136,10 @@ def notches(value: float) -> float:
 
 
 def notches_of(px: int) -> int:
-    """Whole notches nearest to a distance; a distance never becomes nothing."""
-    return round(px / NOTCH_PX) or (px > 0) - (px < 0)
+    """Whole notches nearest to a distance, of those that are read again; a distance never becomes
+    nothing."""
+    whole = round(px / NOTCH_PX) or (px > 0) - (px < 0)
+    return min(max(whole, -MAX_NOTCHES), MAX_NOTCHES)
 
 
 def middle(space: CoordinateSpace) -> Point:

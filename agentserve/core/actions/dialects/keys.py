@@ -69,6 +69,9 @@ _ALIASES = {
     "\t": "Tab", "pgup": "PageUp", "prior": "PageUp", "page up": "PageUp", "pgdn": "PageDown",
     "next": "PageDown", "page down": "PageDown", "arrow_up": "ArrowUp",
     "arrow_down": "ArrowDown", "arrow_left": "ArrowLeft", "arrow_right": "ArrowRight",
+    "arrow up": "ArrowUp", "arrow down": "ArrowDown", "arrow left": "ArrowLeft",
+    "arrow right": "ArrowRight", "caps lock": "CapsLock", "num lock": "NumLock",
+    "scroll lock": "ScrollLock", "print screen": "PrintScreen",
     "prtsc": "PrintScreen", "prntscrn": "PrintScreen", "menu": "ContextMenu",
 }  # fmt: skip
 _COLUMN: dict[Naming, int] = {"xdotool": 1, "pyautogui": 2, "openai": 3}
@@ -104,25 +107,49 @@ def names_of(chord: str, naming: Naming) -> list[str]:
     return [name_of(key, naming) for key in chord.split("+")]
 
 
-def chord_of(names: list[str]) -> list[str]:
+def split_chord(text: str) -> list[str]:
+    """The names in a chord that is written with ``+``, as ``ctrl+plus``. Of ``ctrl++`` the last one
+    is the key + itself."""
+    if text == "+" or text.endswith("++"):
+        return [*text[:-2].split("+"), "+"] if len(text) > 2 else ["+"]
+    return text.split("+")
+
+
+def split_words(text: str) -> list[str]:
+    """The same of one with spaces or ``+`` between the names, which may have a space in them."""
+    words = text.split()
+    last = ["+"] if words and (words[-1] == "+" or words[-1].endswith("++")) else []
+    words = " ".join(words).removesuffix("+" if last else "").replace("+", " ").split()
+    names: list[str] = []
+    for word in words:
+        if names and f"{names[-1]} {word}".lower() in _KEYS:
+            names[-1] += f" {word}"
+        else:
+            names.append(word)
+    return names + last
+
+
+def chord_of(names: list[str], *, shifts: bool = True) -> list[str]:
     """A chord in Playwright's names, modifiers first.
 
-    A capital letter by itself is that letter with Shift; in a chord it is only a way to write it.
+    A capital letter by itself is that letter with Shift, unless the naming is one of capitals
+    (``shifts`` is False); in a chord it is only a way to write it.
     """
     if not 0 < len(names) <= MAX_KEYS:
         raise BadAction(f"a chord of {len(names)} keys", hint=f"press 1 to {MAX_KEYS} at once")
     keys = list(dict.fromkeys(key_named(name) for name in names))
-    if len(names) == 1 and len(names[0]) == 1 and names[0].isalpha() and names[0].isupper():
+    capital = len(names) == 1 and len(names[0]) == 1 and names[0].isalpha() and names[0].isupper()
+    if shifts and capital:
         keys = ["Shift", *keys]
     return sorted(
         keys, key=lambda key: MODIFIERS.index(key) if key in MODIFIERS else len(MODIFIERS)
     )
 
 
-def press(names: list[str]) -> tuple[RecordedAction, ...]:
+def press(names: list[str], *, shifts: bool = True) -> tuple[RecordedAction, ...]:
     """Keys pressed at once and let go: one Key, or where our grammar has no such chord, each key
-    down and up. Raises BadAction."""
-    keys = chord_of(names)
+    down and up. ``shifts`` as in ``chord_of``. Raises BadAction."""
+    keys = chord_of(names, shifts=shifts)
     chord = "+".join(keys)
     if _OURS.fullmatch(chord):
         return (Key(keys=chord),)

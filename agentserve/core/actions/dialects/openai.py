@@ -5,7 +5,8 @@ As published in the API reference of Responses, for ``computer-use-preview`` and
 available ``computer`` tool, whose mouse actions may also name ``keys`` that are held. ``wait`` says
 no time: it is read as one second (``ms`` is read where an old sample gives it), and written once
 whatever the time. A ``drag`` is a path: a straight one is read as Drag, another is Unsupported. A
-model ends by a message, not by an action: Done has no word.
+model ends by a message, not by an action: Done has no word. Keys are named in capitals: ``A`` is
+the key a, without Shift.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def _of_action(values: Values, space: CoordinateSpace) -> Actions:
         )
     actions = _READERS[name](values, space)
     held = values.get("keys") if name != "keypress" else None
-    return hold(chord_of(checks.texts_of(held, "keys")), actions) if held else actions
+    if not held:
+        return actions
+    return hold(chord_of(checks.texts_of(held, "keys"), shifts=False), actions)
 
 
 def _at(values: Values, space: CoordinateSpace) -> Point:
@@ -117,7 +120,7 @@ def _scroll(values: Values, space: CoordinateSpace) -> Actions:
 
 
 def _keypress(values: Values, space: CoordinateSpace) -> Actions:
-    return press(checks.texts_of(values.get("keys"), "keys"))
+    return press(checks.texts_of(values.get("keys"), "keys"), shifts=False)
 
 
 def _type(values: Values, space: CoordinateSpace) -> Actions:

@@ -6,7 +6,7 @@ As published in the documentation of PyAutoGUI, in OSWorld's prompts (``WAIT``, 
 ``computer.terminate``). A function without a point acts where the mouse is: after the statement
 before it, or at the ``pointer`` that the caller knows. PyAutoGUI counts the wheel in notches, up
 and to the right; they are read as NOTCH_PX each and written as the nearest whole number. Pauses are
-rounded up to whole seconds.
+rounded up to whole seconds. ``DONE`` and ``FAIL`` have no text: what Done says is not written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_PRESSES = 50
 
 def read(said: Said, space: CoordinateSpace, pointer: Point | None = None) -> Actions:
     """The actions of a text of statements, points in px of ``space.screen``. Raises BadAction."""
-    text = checks.text_of(said, "the answer").strip()
+    text = checks.without_end(checks.text_of(said, "the answer"))
     if text.startswith("```"):
         text = text.strip("`").removeprefix("python").strip()
     if text in _WORDS:
@@ -105,7 +105,7 @@ def _drag(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:
     values = call.bind("x", "y", "duration", "tween", "button", ignored=(*_PACE, "mouseDownUp"))
     to_x, to_y = _at(values, space, None, call.name)
     x, y = checks.at_pointer(pointer, f"{call.name}, which begins where the mouse is,")
-    if values.get("button", "left") not in {"left", "primary"}:
+    if values.get("button", "left") not in ("left", "primary"):
         return checks.unsupported(call.name, values)
     return (Drag(x=x, y=y, to_x=to_x, to_y=to_y),)
 
@@ -139,10 +139,10 @@ def _press(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions
 
 
 def _hotkey(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:
-    values: Any = call.positional or call.named.get("keys") or ()
-    if len(values) == 1 and isinstance(values[0], list):
+    values: Any = list(call.positional) or call.named.get("keys")
+    if isinstance(values, list) and len(values) == 1 and isinstance(values[0], list):
         values = values[0]
-    return press(checks.texts_of(list(values), "keys"))
+    return press([values] if isinstance(values, str) else checks.texts_of(values, "keys"))
 
 
 def _held(kind: type[KeyDown] | type[KeyUp]) -> Callable[..., Actions]:
@@ -160,7 +160,7 @@ def _wait(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:
 def _terminate(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:
     values = call.bind("status", "answer", ignored=("data",))
     text = checks.text_of(values.get("answer", values.get("data", "")), "answer")
-    failed = values.get("status", "success") not in {"success", "successful"}
+    failed = values.get("status", "success") not in ("success", "successful")
     return (Done(status="failure" if failed else "success", text=text[:2000]),)
 
 

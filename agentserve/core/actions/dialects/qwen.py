@@ -4,6 +4,7 @@ As published in QwenLM/Qwen3-VL (cookbooks/utils/agent_function_call.py and the 
 Qwen2.5-VL points at pixels of the picture as ``smart_resize`` leaves it; Qwen3-VL in thousandths.
 ``scroll`` and ``hscroll`` (``pixels``, up and to the right) and ``left_click_drag`` have no point
 to begin at: they act where the mouse is. Written they follow a ``mouse_move`` in the same text.
+Only a success can have a text (``answer``).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def read(said: Said, space: CoordinateSpace, pointer: Point | None = None) -> Ac
 def _calls(said: Said) -> list[Said]:
     if not isinstance(said, str):
         return [said]
-    begins = [found.end() for found in _BEGIN.finditer(checks.checked_text(said))]
+    said = checks.without_end(checks.checked_text(said))
+    begins = [found.end() for found in _BEGIN.finditer(said)]
     if len(begins) > checks.MAX_ACTIONS:
         raise BadAction(f"over {checks.MAX_ACTIONS} tool calls in one answer")
     ends = [begin - len(_OPEN) for begin in begins[1:]] + [len(said)]
@@ -143,7 +145,9 @@ def write(action: RecordedAction, space: CoordinateSpace) -> str:
     """The action as a text of one or more tool calls. Raises BadAction for what the tool cannot
     say."""
     calls = [{"name": "computer_use", "arguments": one} for one in _written(action, space)]
-    return "\n".join(f"{_OPEN}\n{json.dumps(call, ensure_ascii=False)}\n{_CLOSE}" for call in calls)
+    # a typed text may hold the marks of a call; outside of texts JSON has no "<"
+    texts = (json.dumps(call, ensure_ascii=False).replace("<", "\\u003c") for call in calls)
+    return "\n".join(f"{_OPEN}\n{text}\n{_CLOSE}" for text in texts)
 
 
 def _written(action: RecordedAction, space: CoordinateSpace) -> list[dict[str, Any]]:
@@ -173,6 +177,6 @@ def _written(action: RecordedAction, space: CoordinateSpace) -> list[dict[str, A
             return [{"action": "wait", "time": a.seconds}]
         case "done" if a.text and a.status == "success":
             return [{"action": "answer", "text": a.text}]
-        case "done":
+        case "done" if not a.text:
             return [{"action": "terminate", "status": a.status}]
     raise checks.no_word("computer_use", action)

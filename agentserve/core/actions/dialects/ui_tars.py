@@ -11,13 +11,13 @@ can be said to be finished.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from agentserve.core.actions.dialects import checks
 from agentserve.core.actions.dialects.calls import Call, read_calls
 from agentserve.core.actions.dialects.checks import Said
-from agentserve.core.actions.dialects.keys import names_of, press
+from agentserve.core.actions.dialects.keys import names_of, press, split_words
 from agentserve.core.actions.dialects.spaces import CoordinateSpace, Point
 from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.actions.union import CallUser, Click, Done, DoubleClick, Drag, Hover
@@ -42,9 +42,21 @@ def read(said: Said, space: CoordinateSpace, pointer: Point | None = None) -> Ac
     px of ``space.screen``. Raises BadAction."""
     text = checks.checked_text(checks.text_of(said, "the answer"))
     *_, begin = (0, *(found.end() for found in _ACTION.finditer(text)))
-    parts = (part.strip() for part in text[begin:].split("\n\n"))
-    calls = (call for part in parts if part for call in _calls(part))
+    calls = (call for part in _parts(checks.without_end(text[begin:])) for call in _calls(part))
     return checks.in_turn(calls, lambda call, at: _of_call(call, space, at), pointer)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between empty lines; those within a quoted text are its own."""
+    begun = ""
+    for part in text.split("\n\n"):
+        whole = f"{begun}\n\n{part}" if begun else part.lstrip()
+        opening = _TEXT_CALL.match(whole)
+        begun = whole if opening and not whole.rstrip().endswith(f"{opening[2]})") else ""
+        if whole and not begun:
+            yield whole.rstrip()
+    if begun:
+        yield begun
 
 
 def _calls(text: str) -> list[Call]:
@@ -115,7 +127,7 @@ def _scroll(call: Call, space: CoordinateSpace, pointer: Point | None) -> Action
 def _hotkey(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:
     values = call.bind("key", ignored=("hotkey",))
     names = checks.text_of(values.get("key", values.get("hotkey")), "key")
-    return press(names.replace("+", " ").split() or [names])
+    return press(split_words(names) or [names])
 
 
 def _type(call: Call, space: CoordinateSpace, pointer: Point | None) -> Actions:
@@ -185,7 +197,7 @@ def _write(action: RecordedAction, space: CoordinateSpace, start: str, end: str,
             return f"left_double({at(start, a.x, a.y)})"
         case "drag":
             return f"drag({at(start, a.x, a.y)}, {at(end, a.to_x, a.to_y)})"
-        case "scroll":
+        case "scroll" if a.dx or a.dy:
             return "\n\n".join(
                 f"scroll({at(start, a.x, a.y)}, direction='{way}')"
                 for way, (dx, dy) in _DIRECTIONS.items()
@@ -200,7 +212,7 @@ def _write(action: RecordedAction, space: CoordinateSpace, start: str, end: str,
         case "done" if a.status == "success":
             return f"finished(content={_quoted(a.text)})"
         case "call_user":
-            return "call_user()"
+            return f"call_user(content={_quoted(a.text)})" if a.text else "call_user()"
     raise checks.no_word("UI-TARS", action)
 
 
