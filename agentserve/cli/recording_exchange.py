@@ -30,8 +30,8 @@ def import_recording(
         str | None,
         typer.Option(
             "--format",
-            help="chrome, playwright-trace, playwright-codegen, osworld, agentnet or browser-use. "
-            "(default: the one that its content fits)",
+            help="chrome-recorder, playwright-trace, playwright-codegen, osworld, agentnet or "
+            "browser-use. (default: the one that its content fits)",
         ),
     ] = None,
     root: Annotated[Path, typer.Option("--out", help="Folder of recordings to put it in.")] = Path(

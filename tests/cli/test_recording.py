@@ -86,7 +86,7 @@ def test_show_tells_what_an_import_lost(folder: Path, tmp_path: Path):
     )
     writer.append(EndLine(end="closed", turns=1))
     told = command("show", writer.folder)
-    assert "import of chrome 9" in told
+    assert "import of chrome-recorder 9" in told
     assert 'unsupported "custom step"' in told and "Save" in told
     assert "lost at import: a ·[31mpopup" in told
 

@@ -38,7 +38,7 @@ def run(*arguments: object) -> str:
 def test_a_flow_goes_in_and_out_and_what_is_lost_is_told(tmp_path: Path, flow: Path) -> None:
     root = tmp_path / "recordings"
     shown = run("import", flow, "--out", root)
-    assert f"{root / 'my-flow'}: 23 steps of chrome, 0 with a screen" in shown
+    assert f"{root / 'my-flow'}: 23 steps of chrome-recorder, 0 with a screen" in shown
     assert "step 19: the custom step 'lighthouse' has no equal" in shown
     assert f"replay {root / 'my-flow'} --mode browser" in shown
     assert read_recording(root / "my-flow").meta.task == "Sign in"
