@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,6 +56,17 @@ class StepReport(Wire):
     """False: what was decided was not compared, a note of the report says why. Without differences
     such a step is neither the same nor different."""
     differences: list[Difference]
+
+
+def counts_of(steps: Sequence[StepReport]) -> dict[str, int]:
+    """The counts of Totals: each step is in one of them."""
+    different = sum(not step.same for step in steps)
+    not_compared = sum(step.same and not step.compared for step in steps)
+    return {
+        "same": len(steps) - different - not_compared,
+        "different": different,
+        "not_compared": not_compared,
+    }
 
 
 class ReplayFailure(Wire):

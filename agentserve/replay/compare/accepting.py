@@ -17,7 +17,7 @@ from agentserve.replay.compare.expectations import (
     StepExpectation,
 )
 from agentserve.replay.compare.turns import element_box
-from agentserve.replay.results import Replayed, ReplayReport, StepReport
+from agentserve.replay.results import Replayed, ReplayReport, StepReport, counts_of
 
 ACCEPTABLE = frozenset({"action", "screen", "aria", "usage", "prefix"})
 """Comparers whose differences can be accepted. An outcome is to be reached, the network and the
@@ -82,16 +82,14 @@ def left_of(report: ReplayReport, used: Expectations, now: Expectations) -> Repl
     differences = [
         d for d in report.differences if d.comparer != "usage" or used.usage == now.usage
     ]
-    different = sum(not step.same for step in steps)
-    totals = report.totals
-    whole = totals.recorded_steps == totals.replayed_steps > 0
+    counts = counts_of(steps)
+    totals = report.totals.model_copy(update=counts)
+    whole = totals.recorded_steps == totals.replayed_steps > totals.not_compared
     update = {
         "steps": steps,
         "differences": differences,
-        "totals": totals.model_copy(
-            update={"same": len(steps) - different, "different": different}
-        ),
-        "same": report.error is None and whole and not different and not differences,
+        "totals": totals,
+        "same": report.error is None and whole and not counts["different"] and not differences,
     }
     left = report.model_copy(update=update)
     accepted = Counter(d.comparer for d in all_differences(report))

@@ -9,7 +9,15 @@ from agentserve.core.errors import AgentServeError
 from agentserve.core.sessions import Session, Usage
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.results import Mode, ReplayFailure, ReplayReport, Side, StepReport, Totals
+from agentserve.replay.results import (
+    Mode,
+    ReplayFailure,
+    ReplayReport,
+    Side,
+    StepReport,
+    Totals,
+    counts_of,
+)
 
 
 def failure_of(
@@ -35,11 +43,10 @@ def report_of(
 ) -> ReplayReport:
     """``differences`` are those of the recording as a whole."""
     meta = recording.meta
-    different = sum(not step.same for step in steps)
-    not_compared = sum(step.same and not step.compared for step in steps)
+    counts = counts_of(steps)
     whole = len(steps) == len(recording.steps) > 0
     nothing = []
-    if steps and not_compared == len(steps):
+    if steps and counts["not_compared"] == len(steps):
         nothing = ["no step's decision was compared: that says nothing"]
     return ReplayReport(
         recording=meta.id,
@@ -55,16 +62,18 @@ def report_of(
         totals=Totals(
             recorded_steps=len(recording.steps),
             replayed_steps=len(steps),
-            same=len(steps) - different - not_compared,
-            different=different,
-            not_compared=not_compared,
+            **counts,
             recorded_usage=_sum(step.recorded for step in steps),
             replayed_usage=_sum(step.replayed for step in steps),
         ),
         error=error,
         notes=[*_of_the_recording(recording), *notes, *nothing],
         seconds=seconds,
-        same=error is None and whole and different == 0 and not differences and not nothing,
+        same=error is None
+        and whole
+        and not counts["different"]
+        and not differences
+        and not nothing,
     )
 
 

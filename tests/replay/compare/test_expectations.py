@@ -11,7 +11,7 @@ from agentserve.core.screens import Size
 from agentserve.core.sessions import CacheLoss, InvalidAction, Usage
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import EXPECT, META, StepLine
-from agentserve.replay.compare.accepting import accept, acceptable, accepted_files
+from agentserve.replay.compare.accepting import accept, acceptable, accepted_files, left_of
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import (
     MAX_ACCEPTED,
@@ -221,6 +221,23 @@ def test_accepting_all_takes_screens_counts_prefixes_and_budgets():
 
     replayed = Replayed(report, recording=None, pictures={sha: b"x", "c" * 64: b"y"}, arias={})
     assert accepted_files(after, replayed) == ({sha: b"x"}, {})
+
+
+def test_what_is_left_counts_what_was_not_compared_as_neither():
+    side = Side(action=Click(x=300, y=300))
+    rebuilt = make_step_report(1, Side()).model_copy(update={"compared": False})
+    report = make_report(make_step_report(0, side, ACTION), rebuilt)
+    after = accept(Expectations(), report)
+    left = left_of(report, Expectations(), after)
+    assert left.same and left.steps[0].differences == []
+    totals = left.totals
+    assert (totals.same, totals.different, totals.not_compared) == (1, 0, 1)
+    none = make_report(rebuilt)
+    usage = none.model_copy(
+        update={"differences": [Difference(comparer="usage", field="usage.cached_share",
+                                           replayed=0.5)]}
+    )  # fmt: skip
+    assert not left_of(usage, Expectations(), accept(Expectations(), usage)).same
 
 
 def test_what_cannot_be_accepted_changes_nothing():
