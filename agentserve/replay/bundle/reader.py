@@ -33,6 +33,7 @@ from agentserve.replay.bundle.format import (
     MAX_NETWORK_BYTES,
     MAX_SCREENSHOT_BYTES,
     MAX_STEPS_BYTES,
+    MAX_STEPS_WEIGHT,
     META,
     NETWORK,
     READ_VERSIONS,
@@ -43,6 +44,7 @@ from agentserve.replay.bundle.format import (
     aria_entry,
     screenshot_entry,
 )
+from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.bundle.network import parse_har
 from agentserve.replay.bundle.png import png_size
 
@@ -211,6 +213,8 @@ def read_lines(entries: Entries) -> tuple[tuple[StepLine, ...], EndLine | None]:
     lines = data.split(b"\n", MAX_LINES + 1)
     if len(lines) > MAX_LINES + 1:
         raise damaged(entries.name, STEPS, f"more than {MAX_LINES} lines")
+    if weight_of(data, MAX_STEPS_WEIGHT) > MAX_STEPS_WEIGHT:
+        raise damaged(entries.name, STEPS, "too many values in it to be held in memory")
     if not lines[-1] or _is_torn(lines[-1]):
         lines.pop()
     steps: list[StepLine] = []

@@ -283,3 +283,17 @@ def test_an_interrupt_leaves_whole_lines(
     with pytest.raises(KeyboardInterrupt):
         RecordingWriter(tmp_path / "other", meta)
     assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_steps_of_too_many_values_are_refused_before_they_are_read(recording: Recording) -> None:
+    steps = recording.path / STEPS
+    first = json.loads(steps.read_text().splitlines()[0])
+    lines = [
+        json.dumps({**first, "index": index, "origin": None}).replace(
+            '"origin": null', '"origin": [' + "[]," * 330_000 + "[]]"
+        )
+        for index in range(7)
+    ]
+    steps.write_text("\n".join(lines) + "\n")
+    with pytest.raises(RecordingError, match=r"steps\.jsonl: too many values"):
+        read_recording(recording.path)
