@@ -145,6 +145,7 @@ async def made(
         out=tmp_path_factory.mktemp("recordings"),
         viewport=VIEW,
         task="Sign in",
+        allow=("https://elsewhere.example/x",),
         settings=SETTINGS,
     )
     return await recorded_by(browser, options, signs_in)
@@ -156,6 +157,7 @@ async def test_what_a_person_did_is_a_sound_recording(
     recorded, recording = made
     assert verify(recorded.folder) == []
     assert (recording.meta.source, recording.meta.task) == ("person", "Sign in")
+    assert recording.meta.allow == ["https://elsewhere.example"]
     assert recording.complete and recorded.steps == len(recording.steps)
     actions = [step.performed for step in recording.steps]
     assert [type(action) for action in actions[:6]] == [Click, Type, Key, Fill, Click, Click]

@@ -118,3 +118,35 @@ async def test_a_run_goes_on_when_its_worker_is_killed(
     assert steps[-1].result.worker.id != pin.worker_id
     moves = [e for e in (await router.events(session)).events if e.type is EventType.PIN_MOVED]
     assert len(moves) == 1
+
+
+async def test_a_run_records_what_a_replay_in_the_browser_compares(
+    stack: Stack, tmp_path: Path
+) -> None:
+    code, stdout, stderr = await command(
+        stack, "run", "--scenario", "miniwob/click-button", "--max-turns", "2", "--json",
+        "--recordings", str(tmp_path), "--har", "--aria", "--random-seed", "5",
+        "--fixed-time", "2026-01-02T03:04:05Z", "--no-animations", "--mask", "0,0,20,20",
+    )  # fmt: skip
+    assert code in (0, 3), stderr
+    folder = Path(json.loads(stdout)["recording"])
+    recording = read_recording(folder)
+    page = recording.meta.page
+    assert (page.random_seed, page.animations, page.network) == (5, False, "recorded")
+    assert page.fixed_time is not None and page.fixed_time.year == 2026
+    assert [step.aria is not None for step in recording.steps] == [True] * len(recording.steps)
+    assert (await command(stack, "recording", "verify", str(folder)))[0] == 0
+
+    browser = ("replay", str(folder), "--mode", "browser", "--network", "recorded", "--json")
+    code, stdout, stderr = await command(stack, *browser)
+    assert code == 0, stdout + stderr
+
+    # the agent has it as redacted, and the script of expect.json is asked at the end
+    script = {"outcome": {"expression": "document.title", "equals": "Another"}}
+    (folder / "expect.json").write_text(json.dumps({"schema_version": 1, **script}))
+    code, stdout, stderr = await command(stack, "replay", str(folder), "--mode", "full", "--json")
+    (report,) = json.loads(stdout)
+    assert code == 3, stderr
+    assert [each["field"] for each in report["differences"]] == ["outcome.expression"]
+    first = report["steps"][0]
+    assert first["replayed"]["screenshot"] == first["recorded"]["screenshot"]
