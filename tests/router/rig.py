@@ -48,7 +48,7 @@ def new_session(**changes: Any) -> SessionCreate:
 
 
 async def eventually(
-    probe: Callable[[], Awaitable[T]], accept: Callable[[T], bool] = bool, timeout_s: float = 20
+    probe: Callable[[], Awaitable[T]], accept: Callable[[T], bool] = bool, timeout_s: float = 60
 ) -> T:
     """What ``probe`` gives once ``accept`` takes it."""
     until = time.monotonic() + timeout_s
