@@ -121,7 +121,7 @@ def run(
             aria,
         )
     )
-    _tell(finished, router, as_json)
+    _tell(finished, router, local, as_json)
     if finished.summary.end == "error":
         raise typer.Exit(1)
     if not _achieved(finished.summary):
@@ -222,12 +222,12 @@ async def _run(
             )
 
 
-def _tell(finished: Finished, router: str | None, as_json: bool) -> None:
+def _tell(finished: Finished, router: str | None, local: bool, as_json: bool) -> None:
     if as_json:
         result = {"recording": str(finished.recording)} | finished.summary.model_dump(mode="json")
         out.print_json(json.dumps(result))
         return
     err.print(f"recorded in {finished.recording}")
     if finished.summary.turns:
-        where = f" --router {router}" if router else ""
+        where = f" --router {router}" if router else " --local" if local else ""
         err.print(f"next: {command_name()} replay {finished.recording}{where}", style="dim")

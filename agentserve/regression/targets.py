@@ -22,7 +22,7 @@ def live_target(meta: Meta, secrets: Mapping[str, str]) -> PageTarget | Scenario
     if not meta.url:
         raise RecordingError(
             f"{meta.id}: the recording does not say which page it was made on",
-            hint="import it again with --url",
+            hint='write the page\'s address as "url" in its meta.json',
         )
     meta = revealed(meta, secrets)
     return PageTarget(
