@@ -21,8 +21,12 @@ PROMPTS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def screen(seed: int) -> str:
-    """A 224 x 280 px picture of coloured blocks as a data URL."""
-    blocks = np.random.default_rng(seed).integers(0, 256, (20, 16, 3), dtype=np.uint8)
+    """A 224 x 280 px picture of coloured blocks as a data URL, one that no other test sends.
+
+    A worker keeps a picture's embedding, and encodes together those it has not: of two pictures
+    one of which it knows the other is encoded alone, which rounds otherwise.
+    """
+    blocks = np.random.default_rng((0xE8AC7, seed)).integers(0, 256, (20, 16, 3), dtype=np.uint8)
     image = Image.fromarray(blocks).resize((224, 280), Image.Resampling.NEAREST)
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
