@@ -99,6 +99,11 @@ class OpenedPage:
     name: str
     surface: str
 
+    async def left(self) -> tuple[str, bytes]:
+        """Address and PNG of the page in front, as it is now. Raises BrowserFailed."""
+        image = await self.computer.screenshot()
+        return self.computer.url, image
+
 
 @asynccontextmanager
 async def open_target(
@@ -196,6 +201,7 @@ async def run_agent(
             allow=[origin_of(url) for url in getattr(target, "allow", ())],
             page=page,
             aria=opened.computer.aria if aria else None,
+            left=opened.left,
         )
         try:
             summary = await run_task(

@@ -41,13 +41,14 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import BrowserFailed, InvalidRequest
 from agentserve.core.pages import PageSettings
-from agentserve.core.runs import NetworkNote, Performed
+from agentserve.core.runs import NetworkNote, Performed, Pointer
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome
 from agentserve.vision.masks import masked
 
 ACTION_TIMEOUT_S = 10.0
 _MESSAGE_CHARS = 2000
+_OUTSIDE = (-1, -1)
 
 
 @asynccontextmanager
@@ -243,6 +244,15 @@ class PlaywrightComputer:
             found_by=aim.found and aim.found.chain,
             found_text=aim.found.text if aim.found else "",
         )
+
+    async def put_pointer(self, pointer: Pointer) -> None:
+        x, y = _OUTSIDE if pointer == "outside" else pointer
+        self._settler.disturbed()
+        try:
+            await self._tabs.front.mouse.move(x, y)
+        except PlaywrightError as error:
+            self._check_alive()
+            raise BrowserFailed(f"the pointer cannot be moved: {_first_line(error)}") from error
 
     async def aria(self) -> str:
         try:

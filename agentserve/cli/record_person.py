@@ -203,6 +203,7 @@ class _Book:
             url=step.url,
             screenshot=self.writer.add_screenshot(view.picture) if view else None,
             aria=self.writer.add_aria(view.aria) if view else None,
+            pointer=view.pointer if view else None,
             performed=step.act.action,
             target=step.act.target,
             to_target=step.act.to_target,

@@ -45,7 +45,7 @@ async def replay_engines(
     programs = load_registry([bundled_programs()])
     with Stage() as stage:
         async with _opened(worker, stage) as one, _opened(against or one.url, stage) as other:
-            steps = stage.task("turns", sum(len(each.recording.steps) for each in recordings.read))
+            steps = stage.task("turns", sum(len(each.recording.taken) for each in recordings.read))
             for name, error in recordings.unread.items():
                 done(unread("engine", name, error))
             for each in recordings.read:

@@ -3,13 +3,15 @@ recorder and the progress display take it; neither knows the other."""
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
 
 from agentserve.core.actions import Action
 from agentserve.core.actions.recorded import RecordedAction
 from agentserve.core.elements import Chain, ElementTarget
 from agentserve.core.model import Wire
-from agentserve.core.screens import ScreenSpace
+from agentserve.core.screens import MAX_SIDE, ScreenSpace
 from agentserve.core.sessions import Outcome, Session, TurnResult
 
 EndReason = Literal[
@@ -24,6 +26,10 @@ EndReason = Literal[
     "closed",
 ]
 """``closed``: of a recording that no agent made: it was closed, or the source ends there."""
+
+PointerPx = Annotated[int, Field(ge=0, lt=MAX_SIDE)]
+Pointer = tuple[PointerPx, PointerPx] | Literal["outside"]
+"""Where the mouse pointer is, in CSS px of the viewport. What lies under it may look otherwise."""
 
 
 class Step(Wire):
@@ -124,6 +130,10 @@ class RecordedComputer(Computer, Protocol):
     ) -> Performed:
         """Perform an action in CSS px at its target's element where that is found, else at the
         recorded point. Fails as ``perform`` does."""
+        ...
+
+    async def put_pointer(self, pointer: Pointer) -> None:
+        """Put it there on the page in front, and do nothing else. Raises BrowserFailed."""
         ...
 
     async def aria(self) -> str:

@@ -84,6 +84,7 @@ def replay_engine(
         recording,
         "engine",
         steps,
+        recorded_steps=len(run.turns),
         settings={
             "first": first.name,
             "second": second.name,

@@ -60,19 +60,21 @@ async def replay_full(
         raise
     except AgentServeError as error:  # no page, no session: that is a result
         told = failure_of(error, None, Secrets(secrets).hidden)
-        return Replayed(report_of(recording, "full", [], error=told), recording)
+        report = report_of(recording, "full", [], recorded_steps=len(recording.taken), error=told)
+        return Replayed(report, recording)
     steps = [
         compare_step(was, now, rules, viewport_at(recording, was.index))
-        for was, now in zip(recording.steps, again.steps, strict=False)
+        for was, now in zip(recording.taken, again.taken, strict=False)
     ]
-    last = recording.steps[-1].index if recording.steps else 0
+    last = recording.taken[-1].index if recording.taken else 0
     answers = rules.at(last).actions
     report = report_of(
         recording,
         "full",
         steps,
+        recorded_steps=len(recording.taken),
         differences=[
-            *_path(recording.steps, again.steps),
+            *_path(recording.taken, again.taken),
             *budget_differences(_usages(recording), _usages(again), rules.usage),
             *outcome_differences(
                 recording.end,
@@ -83,7 +85,7 @@ async def replay_full(
                 answers=answers.texts if answers.checked else None,
             ),
         ],
-        notes=[f"the task was done anew in {len(again.steps)} turns"],
+        notes=[f"the task was done anew in {len(again.taken)} turns"],
         seconds=time.perf_counter() - begun,
     )
     pictures = {s.screenshot: again.screenshot(s.screenshot) for s in again.steps if s.screenshot}

@@ -43,10 +43,12 @@ class Recorder:
         allow: Sequence[str] = (),
         page: PageSettings | None = None,
         aria: Callable[[], Awaitable[str]] | None = None,
+        left: Callable[[], Awaitable[tuple[str, bytes]]] | None = None,
     ) -> None:
         """``masks`` are in CSS px of the viewport, ``secrets`` values by their names: neither
-        reaches the disk. ``allow`` are origins. ``aria`` gives the page's aria snapshot and raises
-        BrowserFailed; without it none is recorded.
+        reaches the disk. ``allow`` are origins. ``aria`` gives the page's aria snapshot, ``left``
+        the address and a PNG of the page as the run has left it; both raise BrowserFailed. Without
+        them there are none in the recording.
 
         Raises InvalidRequest for secrets that no text can be searched for.
         """
@@ -64,12 +66,13 @@ class Recorder:
             "allow": list(allow),
             "page": page or PageSettings(),
         }
-        self._aria = aria
+        self._aria, self._left = aria, left
         self.redaction = Redaction(tuple(masks), Secrets(secrets or {}))
         self._writer: RecordingWriter | None = None
         self._screenshot: tuple[int, str, str | None] | None = None
         """Index, its hash, and that of the aria snapshot."""
         self._image: bytes | None = None
+        self._last: Step | None = None
         self._thins = False
         """Whether the session leaves out visual tokens: then each step gets a heat map."""
 
@@ -111,6 +114,7 @@ class Recorder:
         _, screenshot, aria = self._screenshot
         line = StepLine.model_validate({**dict(step), "screenshot": screenshot, "aria": aria})
         await asyncio.to_thread(self._started().append, line)
+        self._last = step
         if self._thins and step.result.token_map is not None:
             assert self._image is not None
             png = await asyncio.to_thread(draw_heatmap, self._image, step.result.token_map)
@@ -124,8 +128,25 @@ class Recorder:
     async def ended(self, summary: RunSummary) -> None:
         """Without effect when the run ended before it started: there is nothing to record."""
         if self._writer is not None:
+            if summary.end in ("task_ended", "max_turns"):
+                await self._close()
             line = EndLine.model_validate(dict(summary))
             await asyncio.to_thread(self._writer.append, line)
+
+    async def _close(self) -> None:
+        """What the last act has led to, which no turn has looked at."""
+        if self._last is None or self._last.performed is None or self._left is None:
+            return
+        index = self._last.index + 1
+        try:
+            url, image = await self._left()
+        except BrowserFailed:
+            return
+        await self.screenshot(index, image)
+        assert self._screenshot is not None
+        _, screenshot, aria = self._screenshot
+        line = StepLine(index=index, url=url, screenshot=screenshot, aria=aria)
+        await asyncio.to_thread(self._started().append, line)
 
     def _started(self) -> RecordingWriter:
         if self._writer is None:

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from agentserve.core.actions.union import Coordinate
 from agentserve.core.elements import ElementTarget
 from agentserve.core.model import Wire
+from agentserve.core.runs import Pointer
 
 MAX_BYTES = 256 * 1024
 """Of a message: a text of 100,000 characters has room."""
@@ -19,6 +20,14 @@ Passing = Annotated[list[Annotated[str, StringConstraints(max_length=64)]], Fiel
 
 class Begin(Wire):
     kind: Literal["begin"]
+
+
+class Pointed(Wire):
+    """The pointer has moved: no act."""
+
+    kind: Literal["pointer"]
+    at: Pointer | None
+    """None: in a frame of another origin, who knows where."""
 
 
 class Clicked(Wire):
@@ -89,5 +98,5 @@ class Unknown(Wire):
     what: Annotated[str, StringConstraints(max_length=200)]
 
 
-Message = Begin | Clicked | Dragged | Scrolled | Typed | Held | Set | Pressed | Unknown
+Message = Begin | Pointed | Clicked | Dragged | Scrolled | Typed | Held | Set | Pressed | Unknown
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])

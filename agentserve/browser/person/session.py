@@ -16,10 +16,12 @@ from agentserve.browser.person.acts import Act, act_of, merged
 from agentserve.browser.person.ears import Ears
 from agentserve.browser.person.hidden import Hidden
 from agentserve.browser.person.journeys import History, Move, Travels
-from agentserve.browser.person.messages import Begin, Held, Message
+from agentserve.browser.person.messages import Begin, Held, Message, Pointed
+from agentserve.browser.person.pointers import Pointers
 from agentserve.core.actions import Done, Navigate
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Unsupported
 from agentserve.core.errors import BrowserFailed
+from agentserve.core.runs import Pointer
 from agentserve.core.sessions import Outcome
 
 CONSEQUENCE_S = 1.5
@@ -40,6 +42,8 @@ class View:
     picture: bytes
     """PNG."""
     aria: str
+    pointer: Pointer | None = None
+    """Where it was. None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ class PersonSession:
         self._generation = 0
         self._acted_at = -CONSEQUENCE_S
         self._wake = asyncio.Event()
+        # what was seen before stands until the page was seen with the pointer at rest
+        self._pointers = Pointers(self._wake.set)
         self._tasks: set[asyncio.Task[None]] = set()
         self._steps: asyncio.Queue[PersonStep] = asyncio.Queue()
         self._being_told: asyncio.Future[None] | None = None
@@ -160,6 +166,9 @@ class PersonSession:
     def _hear(self, page: Page, message: Message) -> None:
         if isinstance(message, Held):
             act_of(message, self.hidden)
+            return
+        if isinstance(message, Pointed):
+            self._pointers.moved(page, message.at)
             return
         now = asyncio.get_running_loop().time()
         self._acted_at = now
@@ -261,6 +270,7 @@ class PersonSession:
         front, consequence = self._front() is page, self._is_consequence()
         self._pages.remove(page)
         self._travels.pop(page, None)
+        self._pointers.closed(page)
         if not self._pages:
             self.over.set()
         elif not consequence and front:
@@ -337,7 +347,8 @@ class PersonSession:
     async def _look(self) -> None:
         """Look at the page in front. What was seen counts if nobody acted meanwhile."""
         while self._pages:
-            generation = self._generation
+            generation, page = self._generation, self._pages[-1]
+            pointer = self._pointers.on(page)
             try:
                 url = self._computer.url
                 picture, aria = await self._computer.screenshot(), await self._computer.aria()
@@ -355,7 +366,9 @@ class PersonSession:
             if generation == self._generation:
                 url = self._computer.url or url
                 self._notice()
-                self._view = View(url, picture, aria)
+                now = self._pointers.on(page)
+                if self._view is None or now == pointer:  # else it is looked at when that rests
+                    self._view = View(url, picture, aria, now)
                 self.ready.set()
                 return
 

@@ -10,6 +10,7 @@
   const DRAG_PX = 6;
   const WHEEL_MS = 300;    // without a turn of the wheel: the scrolling is over
   const TYPING_MS = 700;   // without a key: the text is told as far as it is
+  const POINTER_MS = 60;   // between two tellings of where the pointer is, while it moves
   const LINE_PX = 40;      // of wheels that count lines
   const EDITING = new Set(['Backspace', 'Delete', 'ArrowLeft', 'ArrowRight', 'Home', 'End']);
   const TEXT_SHORTCUTS = new Set(['a', 'c', 'v', 'x', 'y', 'z']);
@@ -52,6 +53,28 @@
       x: Math.max(0, Math.round(event.clientX + from.x)),
       y: Math.max(0, Math.round(event.clientY + from.y)),
     };
+  }
+
+  // Where the pointer is: [x, y], or 'outside'; null in a frame of another origin.
+  function pointer_of(event) {
+    const from = corner();
+    if (!from) return null;
+    const x = Math.floor(event.clientX + from.x), y = Math.floor(event.clientY + from.y);
+    const {innerWidth, innerHeight} = globalThis.top;
+    return x < 0 || y < 0 || x >= innerWidth || y >= innerHeight ? 'outside' : [x, y];
+  }
+
+  let pointer_timer = 0, untold_pointer;
+  function pointed(at) {
+    untold_pointer = at;
+    if (!pointer_timer) tell_pointer();
+  }
+  function tell_pointer() {
+    pointer_timer = 0;
+    if (untold_pointer === undefined) return;
+    tell({kind: 'pointer', at: untold_pointer});
+    untold_pointer = undefined;
+    pointer_timer = setTimeout(tell_pointer, POINTER_MS);
   }
 
   const look = point => element_at(point.x, point.y, globalThis.top.document);
@@ -118,6 +141,12 @@
   const on = (type, listener) => addEventListener(type, event => {
     if (event.isTrusted) listener(event);
   }, {capture: true, passive: true});
+
+  on('mousemove', event => pointed(pointer_of(event)));
+  on('mouseover', event => pointed(pointer_of(event)));
+  on('mouseout', event => {
+    if (globalThis === globalThis.top && !event.relatedTarget) pointed('outside');
+  });
 
   on('mousedown', event => {
     flush();

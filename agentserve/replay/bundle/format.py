@@ -29,14 +29,15 @@ from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.model import Wire
 from agentserve.core.pages import PageSettings
 from agentserve.core.plans import Sha256
-from agentserve.core.runs import RunSummary
+from agentserve.core.runs import Pointer, RunSummary
 from agentserve.core.screens import ScreenSpace, Size
 from agentserve.core.sessions import Outcome, SessionCreate, SessionId, TurnResult
 from agentserve.core.workers import WorkerReport
 
-SCHEMA_VERSION = 3
-READ_VERSIONS = (2, 3)
-"""2: without ``Meta.allow``."""
+SCHEMA_VERSION = 4
+READ_VERSIONS = (2, 3, 4)
+"""2: without ``Meta.allow``. 3: without ``StepLine.pointer``, and an agent's without a closing
+step."""
 
 META = "meta.json"
 STEPS = "steps.jsonl"
@@ -89,7 +90,7 @@ class Imported(Wire):
 class Meta(Wire):
     """Content of meta.json."""
 
-    schema_version: Literal[2, 3] = SCHEMA_VERSION
+    schema_version: Literal[2, 3, 4] = SCHEMA_VERSION
     id: RecordingId
     """The folder's name when it was written."""
     created_at: AwareDatetime
@@ -128,6 +129,9 @@ class Meta(Wire):
 class StepLine(Wire):
     """One step: what was seen, what was decided, what was done, and what became of it.
 
+    The page as an agent left it is a closing step, in which nothing was decided and nothing done,
+    unless the agent had said that it is done: then it had seen the page.
+
     What differs from run to run though nothing changed is in ``step_ms``, ``result.timings``,
     ``result.session_id`` and ``result.worker`` only.
     """
@@ -141,6 +145,9 @@ class StepLine(Wire):
     """Names screenshots/<sha256>.png: what the turn looked at. None: the source kept none."""
     aria: Sha256 | None = None
     """Names aria/<sha256>.yml: the page's aria snapshot at that time."""
+    pointer: Pointer | None = None
+    """Where it was when the screenshot was taken. None: where the act before had left it, or the
+    source does not say."""
     instruction: str | None = None
     outcome_sent: Outcome | None = None
     """What the turn was told of the action before."""

@@ -91,6 +91,11 @@ class Recording:
     def complete(self) -> bool:
         return self.end is not None
 
+    @property
+    def taken(self) -> tuple[StepLine, ...]:
+        """The steps without a closing one."""
+        return self.steps[:-1] if self.steps and is_closing(self.steps[-1]) else self.steps
+
     def agent(self) -> AgentRun:
         """What it tells of an agent of ours. Raises RecordingError when another one acted."""
         session, space = self.meta.session, self.meta.space
@@ -100,7 +105,7 @@ class Recording:
                 hint="it can be replayed in a browser: --mode browser",
             )
         turns = []
-        for step in self.steps:
+        for step in self.taken:
             if step.result is None or step.screenshot is None:
                 raise RecordingError(
                     f"{self.name}: step {step.index} is no turn of a session: "
@@ -151,6 +156,12 @@ class Recording:
         return data
 
 
+def is_closing(last: StepLine) -> bool:
+    """Whether a recording's last step only shows the page as it was left."""
+    decided = last.result is not None or last.performed is not None or last.thought
+    return not decided and last.outcome.status == "ok"
+
+
 def read_recording(path: Path) -> Recording:
     """Read a recording from its folder, or from a zip file of it, which is not extracted; up to the
     last whole step when the run was killed.
@@ -198,7 +209,7 @@ def read_meta(entries: Entries) -> Meta:
     if type(version) is int and version not in READ_VERSIONS:
         raise RecordingError(
             f"{entries.name}: {META}: schema version {version}, this agentserve reads "
-            f"{' and '.join(map(str, READ_VERSIONS))}",
+            f"{READ_VERSIONS[0]} to {READ_VERSIONS[-1]}",
             hint="read it with the agentserve that wrote it, or a newer one",
             details={"entry": META},
         )

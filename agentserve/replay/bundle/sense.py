@@ -58,13 +58,20 @@ def check_steps(
                 certain=meta.source != "import",
             )
         for x, y in points(step.performed) if step.performed is not None else ():
-            if not (x < viewport.width and y < viewport.height):
+            if not _holds(viewport, (x, y)):
                 yield LineReason(
                     number,
                     f"{step.performed.kind} at ({x}, {y}) is outside the viewport {viewport}",
                     "a replay finds it by its element, if the step has one",
                     certain=meta.source == "agent",
                 )
+        if isinstance(step.pointer, tuple) and not _holds(viewport, step.pointer):
+            yield LineReason(
+                number,
+                f"the pointer at {step.pointer} is outside the viewport {viewport}",
+                "a replay puts it there, and nothing will be under it",
+                certain=False,
+            )
         for target in (step.target, step.to_target):
             if target is not None and not _is_sane(target):
                 yield LineReason(
@@ -92,6 +99,10 @@ def _shows(size: Size, viewport: Size, meta: Meta) -> bool:
             return True
     width, height = viewport.width * meta.scale, viewport.height * meta.scale
     return abs(size.width - width) <= 1 and abs(size.height - height) <= 1
+
+
+def _holds(viewport: Size, point: tuple[int, int]) -> bool:
+    return point[0] < viewport.width and point[1] < viewport.height
 
 
 def _is_sane(target: ElementTarget) -> bool:

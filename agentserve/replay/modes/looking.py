@@ -71,6 +71,8 @@ class Looker:
             await asyncio.sleep(AGAIN_S)
 
     async def _once(self, step: StepLine) -> Look:
+        if step.pointer is not None:
+            await self._computer.put_pointer(step.pointer)
         picture = await self._computer.screenshot()
         differences: list[Difference] = []
         aria: bytes | None = None

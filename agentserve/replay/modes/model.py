@@ -47,6 +47,7 @@ async def replay_model(
             recording,
             "model",
             steps,
+            recorded_steps=len(run.turns),
             session=session,
             error=failure,
             differences=_of_all(steps, rules),

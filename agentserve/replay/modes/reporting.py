@@ -34,6 +34,7 @@ def report_of(
     mode: Mode,
     steps: Sequence[StepReport],
     *,
+    recorded_steps: int | None = None,
     session: Session | None = None,
     differences: Sequence[Difference] = (),
     error: ReplayFailure | None = None,
@@ -41,10 +42,13 @@ def report_of(
     notes: Sequence[str] = (),
     seconds: float = 0.0,
 ) -> ReplayReport:
-    """``differences`` are those of the recording as a whole."""
+    """``differences`` are those of the recording as a whole; ``recorded_steps`` how many of its
+    steps the mode compares, if not all."""
     meta = recording.meta
     counts = counts_of(steps)
-    whole = len(steps) == len(recording.steps) > 0
+    if recorded_steps is None:
+        recorded_steps = len(recording.steps)
+    whole = len(steps) == recorded_steps > 0
     nothing = []
     if steps and counts["not_compared"] == len(steps):
         nothing = ["no step's decision was compared: that says nothing"]
@@ -60,7 +64,7 @@ def report_of(
         steps=list(steps),
         differences=list(differences),
         totals=Totals(
-            recorded_steps=len(recording.steps),
+            recorded_steps=recorded_steps,
             replayed_steps=len(steps),
             **counts,
             recorded_usage=_sum(step.recorded for step in steps),

@@ -56,7 +56,7 @@ def run_row(run: RunView) -> RunRow:
         task=recording.meta.task,
         success=recording.end.success if recording.end else None,
         end=recording.end.end if recording.end else None,
-        turns=len(recording.steps),
+        turns=len(recording.taken),
         prompt_tokens=sum(usage.prompt_tokens for usage in usages),
         cached_tokens=sum(usage.cached_tokens for usage in usages),
         median_turn_ms=statistics.median(times) if times else None,
@@ -101,12 +101,13 @@ def _run(run: RunView) -> dict[str, Any]:
         "created_at": meta.created_at.isoformat(timespec="seconds"),
         "css": [meta.viewport.width, meta.viewport.height],
         "model_size": [meta.space.model.width, meta.space.model.height] if meta.space else None,
-        "steps": [_step(step) for step in run.recording.steps],
+        "steps": [_step(step, run.recording) for step in run.recording.steps],
     }
 
 
-def _step(step: StepLine) -> dict[str, Any]:
+def _step(step: StepLine, recording: Recording) -> dict[str, Any]:
     result = step.result
+    nothing = "" if step.index < len(recording.taken) else "the page as it was left"
     action = step.performed or (result and result.action)
     return {
         "index": step.index,
@@ -115,7 +116,7 @@ def _step(step: StepLine) -> dict[str, Any]:
         "instruction": step.instruction,
         "told": step.outcome_sent.model_dump() if step.outcome_sent else None,
         "action": action.model_dump() if action else None,
-        "action_text": describe(action) if action else "",
+        "action_text": describe(action) if action else nothing,
         "invalid": result.invalid.model_dump() if result and result.invalid else None,
         "outcome": step.outcome.model_dump(),
         "text": result.text if result else step.thought,

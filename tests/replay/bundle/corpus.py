@@ -140,7 +140,7 @@ def tokens(**update: int) -> dict[str, Any]:
 
 
 def other_schema(version: int) -> str:
-    return rf"meta\.json: schema version {version}, this agentserve reads 2 and 3"
+    return rf"meta\.json: schema version {version}, this agentserve reads 2 to 4"
 
 
 READ_DAMAGES: dict[str, tuple[Damage, str]] = {
@@ -151,7 +151,7 @@ READ_DAMAGES: dict[str, tuple[Damage, str]] = {
     "meta not an object": (replaced(META, b"[1]"), r"meta\.json: "),
     "meta nested too deep": (replaced(META, b"[" * 100_000), r"meta\.json: not JSON"),
     "meta not UTF-8": (replaced(META, b'{"id": "\xff\xfe"}'), r"meta\.json: not JSON"),
-    "newer schema": (meta_with(schema_version=4, new_field=1), other_schema(4)),
+    "newer schema": (meta_with(schema_version=5, new_field=1), other_schema(5)),
     "older schema": (meta_with(schema_version=1), other_schema(1)),
     "an origin that is none": (meta_with(allow=["http://a/b"]), r"meta\.json: 'allow\.0'"),
     "a file as an origin": (meta_with(allow=["file:///etc"]), r"meta\.json: 'allow\.0'"),

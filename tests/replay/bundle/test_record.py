@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from replay.replay_builders import (
@@ -18,15 +19,16 @@ from replay.replay_builders import (
 )
 
 from agentserve import __version__
-from agentserve.core.actions import Click, Type
-from agentserve.core.errors import RecordingError
-from agentserve.core.runs import Step
+from agentserve.core.actions import Click, Done, Type
+from agentserve.core.errors import BrowserFailed, RecordingError
+from agentserve.core.runs import EndReason, Step
 from agentserve.core.screens import Size
 from agentserve.core.sessions import InvalidAction, Outcome, SessionCreate
 from agentserve.core.workers import WorkerReport
 from agentserve.replay import Recorder, Recording, RecordingWriter, ScenarioRef, read_recording
 from agentserve.replay.bundle.format import EXPECT, MAX_EXPECT_BYTES, META, STEPS
 from agentserve.replay.bundle.packing import pack
+from agentserve.replay.bundle.verify import verify
 from agentserve.replay.bundle.writer import write_expectations
 
 KILLS = 80
@@ -119,6 +121,43 @@ async def test_the_same_run_again_differs_only_where_documented(tmp_path: Path):
     assert (first.folder / STEPS).read_bytes() == (second.folder / STEPS).read_bytes()
     one, two = (json.loads((r.folder / META).read_text()) for r in (first, second))
     assert {key for key in one if one[key] != two[key]} <= {"id", "created_at"}
+
+
+async def _left() -> tuple[str, bytes]:
+    return "http://127.0.0.1:8000/after", make_png(9)
+
+
+async def _gone() -> tuple[str, bytes]:
+    raise BrowserFailed("the browser is gone")
+
+
+@pytest.mark.parametrize(
+    ("end", "last", "left", "closes"),
+    [
+        ("task_ended", Click(x=1, y=1), _left, True),
+        ("max_turns", Click(x=1, y=1), _left, True),
+        ("max_turns", None, _left, False),  # nothing was done: its screen is the last
+        ("done", Done(), _left, False),
+        ("interrupted", Click(x=1, y=1), _left, False),
+        ("task_ended", Click(x=1, y=1), _gone, False),
+        ("task_ended", Click(x=1, y=1), None, False),
+    ],
+)
+async def test_the_page_as_the_run_left_it_is_a_closing_step(
+    tmp_path: Path, end: EndReason, last: Any, left: Any, closes: bool
+) -> None:
+    steps = make_steps(2)
+    steps[-1] = (steps[-1][0].model_copy(update={"performed": last}), steps[-1][1])
+    summary = DONE.model_copy(update={"end": end, "turns": 2})
+    recorder = await record(tmp_path, steps, end=summary, left=left)
+    recording = read_recording(recorder.folder)
+    assert verify(recorder.folder) == []
+    assert len(recording.taken) == len(recording.agent().turns) == 2
+    assert len(recording.steps) == 2 + closes
+    if closes:
+        step = recording.steps[-1]
+        assert step.url == "http://127.0.0.1:8000/after"
+        assert recording.screenshot(step.screenshot or "") == make_png(9)
 
 
 async def test_equal_screens_are_stored_once(tmp_path: Path):

@@ -42,7 +42,7 @@ def complaints(folder: Path) -> list[str]:
 def test_they_are_schemas():
     for schema in schemas().values():
         Draft202012Validator.check_schema(schema)
-        assert "schema version 3" in schema["title"]
+        assert "schema version 4" in schema["title"]
 
 
 async def test_what_is_recorded_is_valid(recording: Recording, tmp_path: Path):
@@ -63,7 +63,7 @@ def test_what_is_bundled_is_valid(meta: Path):
 @pytest.mark.parametrize(
     "damage",
     [
-        meta_with(schema_version=4),
+        meta_with(schema_version=5),
         meta_with(id="../x"),
         meta_with(extra=1),
         meta_with(viewport={"width": 0, "height": 1}),

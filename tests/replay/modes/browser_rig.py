@@ -18,6 +18,7 @@ from agentserve.browser.scenarios import Scenario, load_scenario, open_scenario
 from agentserve.core.actions import points
 from agentserve.core.pages import PageSettings
 from agentserve.core.runs import RunSummary
+from agentserve.core.sessions import Outcome
 from agentserve.regression.accepting import accept_replayed
 from agentserve.regression.browsing import compare_aria, compare_screens
 from agentserve.replay import EndLine, Meta, Recording, RecordingWriter, StepLine, read_recording
@@ -43,7 +44,8 @@ async def record_scenario(
     pages: Path | None = None,
     **options: Any,
 ) -> Recording:
-    """Perform the actions and record them, and the network, as a person's would be."""
+    """Perform the actions and record them, and the network, as a person's would be. None is a step
+    in which nothing is done."""
     scenario = _scenario(name, pages)
     network = NetworkRecording()
     options["network"] = network
@@ -64,9 +66,12 @@ async def record_scenario(
         for index, action in enumerate(actions):
             screenshot = writer.add_screenshot(await computer.screenshot())
             aria, url = writer.add_aria(await computer.aria()), computer.url
-            found = [await computer.element_at(x, y) for x, y in points(action)]
+            places = points(action) if action is not None else []
+            found = [await computer.element_at(x, y) for x, y in places]
             target, to_target = (*found, None, None)[:2]
-            done = await computer.perform_recorded(action)
+            outcome = Outcome(status="ok")
+            if action is not None:
+                outcome = (await computer.perform_recorded(action)).outcome
             writer.append(
                 StepLine(
                     index=index,
@@ -76,7 +81,7 @@ async def record_scenario(
                     performed=action,
                     target=target,
                     to_target=to_target,
-                    outcome=done.outcome,
+                    outcome=outcome,
                 )
             )
         writer.set_network(await network.finish())

@@ -24,6 +24,7 @@ from agentserve.core.errors import BrowserFailed, InvalidRequest, RecordingError
 from agentserve.replay import Recording, StepLine, read_recording
 from agentserve.replay.bundle.verify import verify
 from agentserve.replay.modes.places import Places
+from agentserve.replay.results import ReplayReport
 
 SIGN_IN = "admin/sign-in"
 LOGIN = "login.html"
@@ -189,6 +190,35 @@ async def test_going_to_pages_of_the_recorded_origin_goes_to_the_live_one(
     )
     assert comparers(report) == [[], [], []]
     assert report.steps[1].replayed.screenshot is not None
+
+
+async def test_what_the_last_act_led_to_is_compared_with_the_closing_step(
+    browser: Browser, tmp_path: Path
+) -> None:
+    done = await record_scenario(browser, tmp_path, "miniwob/click-test", [Click(x=60, y=70)])
+    assert any("the last step led to" in note for note in (await on_test(browser, done)).notes)
+    closed = await record_scenario(
+        browser, tmp_path / "closed", "miniwob/click-test", [Click(x=60, y=70), None]
+    )
+    report = await on_test(browser, closed)
+    assert report.same and report.notes == [] and len(report.steps) == 2
+    assert report.steps[1].recorded.action is None
+
+    async def otherwise(computer: PlaywrightComputer) -> None:
+        await computer.page.evaluate(
+            """addEventListener('click', () => document.body.insertAdjacentHTML('beforeend',
+            '<b style="position: fixed; top: 40px; left: 0">One more thing'))"""
+        )
+
+    report = await on_test(browser, closed, prepare=otherwise)
+    assert [step.same for step in report.steps] == [True, False]
+    assert "screen" in {each.comparer for each in report.steps[1].differences}
+    assert (await on_test(browser, closed, prepare=otherwise, accept=True)).same is False
+    assert (await on_test(browser, closed, prepare=otherwise)).same
+
+
+async def on_test(browser: Browser, recording: Recording, **options: Any) -> ReplayReport:
+    return await replay_on(browser, recording, "miniwob/click-test", **options)
 
 
 async def test_a_step_without_an_equal_ends_the_replay_unless_it_is_gone_by(

@@ -141,6 +141,19 @@ async def test_a_replay_feeds_what_was_recorded(recording: Recording):
     assert "✓ 3 of 3 steps the same, 0 different" in shown(report)
 
 
+async def test_a_closing_step_is_no_turn(tmp_path: Path) -> None:
+    async def left() -> tuple[str, bytes]:
+        return "http://127.0.0.1:8000/after", make_png(9)
+
+    end = DONE.model_copy(update={"end": "task_ended", "turns": 2})
+    recorder = await record(tmp_path, make_steps(2), end=end, left=left)
+    recording = read_recording(recorder.folder)
+    assert len(recording.steps) == 3
+    report, router = await replayed(recording, [make_result(i) for i in range(2)])
+    assert report.same and len(router.turns) == report.totals.recorded_steps == 2
+    assert "2 of 2 steps the same" in shown(report)
+
+
 async def test_differences_are_found_and_the_recorded_path_is_kept(recording: Recording):
     answers = [
         make_result(0),

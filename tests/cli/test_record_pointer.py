@@ -1,0 +1,117 @@
+"""Where a person's pointer was is part of what was seen: pages look otherwise under it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+
+import pytest
+from cli.test_record import recorded_by, replay, told
+from playwright.async_api import Browser
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+
+from agentserve.browser.computer import PlaywrightComputer
+from agentserve.browser.launch import launch_browser
+from agentserve.browser.person import PersonSession
+from agentserve.cli.record_person import PersonOptions
+from agentserve.core.actions import Click, Done
+from agentserve.core.screens import Size
+from agentserve.replay import Recording
+from agentserve.replay.bundle.verify import verify
+from agentserve.testing.server import LoopbackServer
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>Shop</title>
+<style>
+  body { margin: 0; font: 16px sans-serif }
+  button, nav { position: absolute; left: 20px; width: 160px; height: 40px }
+  button:hover { background: navy; color: white }
+  nav { top: 100px } nav ul { display: none; margin: 0; padding: 8px 0 }
+  nav:hover ul { display: block }
+</style>
+<button id="buy" style="top: 20px" onclick="said.textContent = 'bought'">Buy</button>
+<nav>Account<ul><li onclick="said.textContent = 'signed out'">Sign out</li></ul></nav>
+<p id="said" style="position: absolute; left: 220px; top: 20px">nothing yet</p>
+"""
+BUY, ACCOUNT, SIGN_OUT, NOWHERE = (60, 40), (60, 110), (60, 145), (320, 180)
+
+
+async def page(request: Request) -> HTMLResponse:
+    return HTMLResponse(PAGE)
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with launch_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def site() -> AsyncIterator[str]:
+    async with LoopbackServer(Starlette(routes=[Route("/", page)])) as server:
+        yield f"{server.url}/"
+
+
+async def rest_at(computer: PlaywrightComputer, session: PersonSession, x: int, y: int) -> None:
+    """Move there and wait until the page was looked at with the pointer there."""
+    await computer.page.mouse.move(x, y)
+    at = "outside" if min(x, y) < 0 else (x, y)
+    async with asyncio.timeout(20):
+        while session._view is None or session._view.pointer != at:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def click(computer: PlaywrightComputer, session: PersonSession, x: int, y: int) -> None:
+    """As fast as no person is: nothing is looked at between the move and the click."""
+    session.ready.clear()
+    await computer.page.mouse.click(x, y)
+    await asyncio.wait_for(session.ready.wait(), 20)
+
+
+async def shops(computer: PlaywrightComputer, session: PersonSession) -> None:
+    await asyncio.wait_for(session.ready.wait(), 20)
+    await rest_at(computer, session, *NOWHERE)
+    await click(computer, session, *BUY)  # seen with the pointer elsewhere
+    await rest_at(computer, session, *BUY)  # and now with the pointer on it
+    await rest_at(computer, session, *ACCOUNT)
+    await click(computer, session, *SIGN_OUT)  # of a menu that is there while the pointer is
+    await rest_at(computer, session, -1, -1)
+
+
+@pytest.fixture(scope="module")
+async def made(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    out = tmp_path_factory.mktemp("recordings")
+    options = PersonOptions(url=site, out=out, viewport=Size(width=420, height=240))
+    recorded, recording = await recorded_by(browser, options, shops)
+    assert recorded.refused == 0
+    return recording
+
+
+async def test_each_view_has_the_place_of_its_pointer(made: Recording) -> None:
+    assert verify(made.path) == []
+    assert [(step.performed, step.pointer) for step in made.steps] == [
+        (Click(x=BUY[0], y=BUY[1]), NOWHERE),
+        (Click(x=SIGN_OUT[0], y=SIGN_OUT[1]), ACCOUNT),
+        (Done(), "outside"),
+    ]
+    before = made.aria(made.steps[1].aria or "")
+    assert "bought" in before and "Sign out" in before
+    assert "Sign out" not in made.aria(made.steps[2].aria or "")
+
+
+async def test_a_replay_puts_the_pointer_where_it_was(
+    browser: Browser, site: str, made: Recording
+) -> None:
+    report = await replay(browser, made, site)
+    assert report.same, told(report)
+
+
+async def test_without_the_pointer_the_same_replay_differs(
+    browser: Browser, site: str, made: Recording
+) -> None:
+    steps = tuple(step.model_copy(update={"pointer": None}) for step in made.steps)
+    report = await replay(browser, dataclasses.replace(made, steps=steps), site)
+    assert [step.index for step in report.steps if not step.same] == [1, 2]
