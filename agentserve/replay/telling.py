@@ -45,7 +45,8 @@ def decided(side: Side) -> str:
         return plain(describe(side.action))
     if side.invalid is not None:
         return f"invalid: {plain(side.invalid.text)}"
-    return plain(", ".join(f"{name}: {value}" for name, value in side.variables.items()))
+    told = ", ".join(f"{name}: {value}" for name, value in side.variables.items())
+    return plain(told) if told else "no action"
 
 
 def values_told(difference: Difference) -> bool:

@@ -35,7 +35,7 @@ ACTION = Difference(comparer="action", field="action.point")
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A recording of three steps."""
+    """A recording of three steps and a closing one."""
     return Path(shutil.copytree(BUNDLED / "enter-text-0", tmp_path / "gui/own"))
 
 
@@ -98,7 +98,7 @@ def test_of_several_differences_those_that_are_left_are_told(
     assert result.exit_code == DIFFERENT
     assert "✗ step 0" in result.stdout and "✓ step 2" in result.stdout
     assert "note: accepted from now on: 1 action" in result.stdout
-    assert "1 of 3 steps differ: 1 action, 1 outcome" in junit.read_text()
+    assert "1 of 4 steps differ: 1 action, 1 outcome" in junit.read_text()
     (step,) = json.loads((own / "expect.json").read_text())["steps"]
     assert step["index"] == 2
 
