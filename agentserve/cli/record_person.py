@@ -21,10 +21,10 @@ from agentserve.core.elements import PageBox
 from agentserve.core.errors import BrowserFailed, RecordingError
 from agentserve.core.pages import PageSettings
 from agentserve.core.screens import Size
+from agentserve.core.secret_names import placeholders_in
 from agentserve.replay import EndLine, Meta, RecordingWriter, StepLine, read_recording
 from agentserve.replay.redaction.afterwards import hide_afterwards
 from agentserve.replay.redaction.redaction import Redaction
-from agentserve.replay.redaction.secrets import placeholders_in
 
 
 @dataclass(frozen=True)

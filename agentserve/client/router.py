@@ -392,5 +392,6 @@ class RouterClient:
     def _unreachable(self, error: httpx.TransportError) -> Unavailable:
         return Unavailable(
             f"cannot reach the router at {self.url}: {error or type(error).__name__}",
-            hint="start one: `agentserve demo --keep-alive`, or `agentserve serve --worker URL`",
+            hint="start one: `agentserve demo --keep-alive`, or `agentserve serve --worker URL`; "
+            "`agentserve run` and `replay` start their own with --local",
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser
+from replay.modes.browser_rig import write_steps
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -18,7 +19,7 @@ from starlette.routing import Route
 
 from agentserve.browser.computer import open_computer
 from agentserve.browser.network import NetworkRecording
-from agentserve.core.actions import Click, Type, Wait, points
+from agentserve.core.actions import Click, Type, Wait
 from agentserve.core.config import RunConfig
 from agentserve.core.screens import Size
 from agentserve.regression.accepting import accept_replayed
@@ -31,7 +32,6 @@ from agentserve.replay import (
     Recording,
     RecordingWriter,
     ReplayReport,
-    StepLine,
     read_recording,
 )
 from agentserve.replay.bundle.format import STEPS
@@ -139,22 +139,7 @@ async def recorded(browser: Browser, root: Path, url: str, actions: Sequence[Any
             viewport=view,
         )
         writer = RecordingWriter(root, meta, Redaction((), Secrets({"PW": PASSWORD})))
-        for index, action in enumerate(actions):
-            screenshot = writer.add_screenshot(await computer.screenshot())
-            aria, url = writer.add_aria(await computer.aria()), computer.url
-            found = [await computer.element_at(x, y) for x, y in points(action)]
-            done = await computer.perform_recorded(action)
-            writer.append(
-                StepLine(
-                    index=index,
-                    url=url,
-                    screenshot=screenshot,
-                    aria=aria,
-                    performed=action,
-                    target=found[0] if found else None,
-                    outcome=done.outcome,
-                )
-            )
+        await write_steps(computer, writer, actions)
         writer.set_network(await network.finish())
         writer.append(EndLine(end="closed", turns=len(actions)))
     return read_recording(writer.folder)

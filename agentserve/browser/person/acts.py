@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentserve.browser.person.hidden import Hidden, placeholder
+from agentserve.browser.person.hidden import Hidden
 from agentserve.browser.person.messages import (
     Begin,
     Clicked,
@@ -24,6 +24,7 @@ from agentserve.core.actions.recorded import Fill, Unsupported
 from agentserve.core.actions.union import KEY_PATTERN
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import MAX_SIDE
+from agentserve.core.secret_names import placeholder
 
 MAX_TYPED = 2000
 """Of a Type action."""

@@ -12,10 +12,6 @@ MOST_NAMES = 40
 MOST_PASSING = 150
 
 
-def placeholder(name: str) -> str:
-    return "{{secret:" + name + "}}"
-
-
 class Hidden:
     """All that was in a password field, by the names of what it came to."""
 

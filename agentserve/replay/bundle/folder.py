@@ -7,6 +7,7 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path
 
+from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.entries import (
     MAX_ENTRIES,
@@ -37,7 +38,7 @@ class FolderEntries:
         with ExitStack() as stack:
             descriptor = self._open(entry, limit, stack)
             data = bytearray()
-            while chunk := os.read(descriptor, limit + 1 - len(data)):
+            while chunk := os.read(descriptor, min(limit + 1 - len(data), MIB)):
                 data += chunk
         if len(data) > limit:  # it grew since it was opened
             raise too_large(self.name, entry, limit)

@@ -35,6 +35,7 @@ from agentserve.core.actions.recorded import (
 )
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
+from agentserve.core.secret_names import placeholder
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
@@ -51,7 +52,7 @@ from agentserve.replay.exporters.playwright_locators import position
 from agentserve.replay.importers.chrome import FORMAT
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP
 from agentserve.replay.importers.taken import MAX_STEPS
-from agentserve.replay.redaction.secrets import names_in, placeholder
+from agentserve.replay.redaction.secrets import names_in
 
 MAX_TIMEOUT_MS = 30_000
 """The most that Chrome takes."""

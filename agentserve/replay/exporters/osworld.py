@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from agentserve.core.actions.dialects import CoordinateSpace, pixels
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.core.secret_names import placeholder
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.png import png_size
@@ -27,7 +28,7 @@ from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.places import Focus
 from agentserve.replay.exporters.statements import statements_of
 from agentserve.replay.importers.osworld import FIRST_SCREEN, FORMAT, RESULT, TRAJECTORY
-from agentserve.replay.redaction.secrets import names_in, placeholder
+from agentserve.replay.redaction.secrets import names_in
 
 _PICTURE = re.compile(r"[A-Za-z0-9_@.-]{1,200}\.png")
 _TIME = "%Y%m%d@%H%M%S%f"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from agentserve.core.elements import Chain, ElementTarget, Selector
+from agentserve.core.secret_names import PLACEHOLDER
 from agentserve.replay.exporters.python_text import call
-from agentserve.replay.redaction.secrets import PLACEHOLDER
 
 _FRAME = re.compile(r"(?:^|[\s>+~/(|])i?frame(?![\w-])[^\s>+~/]*$")
 """A selector of CSS or XPath whose last element is a frame."""

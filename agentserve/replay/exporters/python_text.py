@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 
-from agentserve.replay.redaction.secrets import PLACEHOLDER
+from agentserve.core.secret_names import PLACEHOLDER
 
 SECRETS = "SECRETS"
 """The script's mapping of values by names."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from agentserve.core.actions import Type
 from agentserve.core.actions.recorded import Fill
 from agentserve.core.elements import ElementTarget
+from agentserve.core.secret_names import placeholders_in
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.redaction.secrets import placeholders_in
 
 _PASSWORD = re.compile(
     r"passw|pass[-_ ]?phrase|pass[-_ ]?code|\bpwd?\b|passwor[td]|contrase|mot de passe|kennwort",

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from agentserve.core.errors import InvalidRequest, RecordingError
+from agentserve.core.secret_names import PLACEHOLDER, placeholder
 from agentserve.replay.bundle.format import SecretName
 from agentserve.replay.redaction.forms import MIN_LENGTH, beginnings_of, pattern_of
 from agentserve.replay.redaction.texts import changed_texts
@@ -25,17 +26,7 @@ MAX_SECRET = 10_000
 MAX_SECRETS = 50
 _MOST_CUT = 400
 """Characters of a secret that are looked for before a cut."""
-PLACEHOLDER = re.compile(r"\{\{secret:([A-Za-z_][A-Za-z0-9_]{0,63})\}\}")
 _NAME: TypeAdapter[str] = TypeAdapter(SecretName)
-
-
-def placeholders_in(text: str) -> list[str]:
-    """The names of the secrets that stand in a text, each once, in their order."""
-    return list(dict.fromkeys(PLACEHOLDER.findall(text)))
-
-
-def placeholder(name: str) -> str:
-    return "{{secret:" + name + "}}"
 
 
 def names_in(text: str) -> list[str]:

@@ -63,30 +63,37 @@ async def record_scenario(
             page=options["settings"],
         )
         writer = RecordingWriter(root, meta)
-        for index, action in enumerate(actions):
-            screenshot = writer.add_screenshot(await computer.screenshot())
-            aria, url = writer.add_aria(await computer.aria()), computer.url
-            places = points(action) if action is not None else []
-            found = [await computer.element_at(x, y) for x, y in places]
-            target, to_target = (*found, None, None)[:2]
-            outcome = Outcome(status="ok")
-            if action is not None:
-                outcome = (await computer.perform_recorded(action)).outcome
-            writer.append(
-                StepLine(
-                    index=index,
-                    url=url,
-                    screenshot=screenshot,
-                    aria=aria,
-                    performed=action,
-                    target=target,
-                    to_target=to_target,
-                    outcome=outcome,
-                )
-            )
+        await write_steps(computer, writer, actions)
         writer.set_network(await network.finish())
         writer.append(EndLine.model_validate(dict(RunSummary(end="closed", turns=len(actions)))))
     return read_recording(writer.folder)
+
+
+async def write_steps(
+    computer: PlaywrightComputer, writer: RecordingWriter, actions: Sequence[Any]
+) -> None:
+    """Perform each action and append it as a step, with what was there before it."""
+    for index, action in enumerate(actions):
+        screenshot = writer.add_screenshot(await computer.screenshot())
+        aria, url = writer.add_aria(await computer.aria()), computer.url
+        places = points(action) if action is not None else []
+        found = [await computer.element_at(x, y) for x, y in places]
+        target, to_target = (*found, None, None)[:2]
+        outcome = Outcome(status="ok")
+        if action is not None:
+            outcome = (await computer.perform_recorded(action)).outcome
+        writer.append(
+            StepLine(
+                index=index,
+                url=url,
+                screenshot=screenshot,
+                aria=aria,
+                performed=action,
+                target=target,
+                to_target=to_target,
+                outcome=outcome,
+            )
+        )
 
 
 async def replay_on(

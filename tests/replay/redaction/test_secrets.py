@@ -19,11 +19,12 @@ from replay.replay_builders import DONE, make_png, make_result, make_session, ma
 from agentserve.core.actions import Click, Navigate, Type
 from agentserve.core.actions.recorded import Fill
 from agentserve.core.errors import InvalidRequest, RecordingError
+from agentserve.core.secret_names import placeholder
 from agentserve.core.sessions import Outcome, TokenMap
 from agentserve.replay import Recorder, RecordingWriter, read_recording
 from agentserve.replay.bundle.packing import pack
 from agentserve.replay.redaction.redaction import Redaction
-from agentserve.replay.redaction.secrets import Secrets, placeholder, revealed
+from agentserve.replay.redaction.secrets import Secrets, revealed
 
 MARK = placeholder("PASSWORD")
 
