@@ -49,6 +49,8 @@ class Taken:
     """PNGs by the SHA-256 that steps name."""
     lost: tuple[str, ...] = ()
     """What could not be taken over, in sentences."""
+    passwords: tuple[int, ...] = ()
+    """Indices of the steps whose element the source knows for a password's field."""
     data: JsonValue = None
     """Of the whole, for an export into the same format."""
 
