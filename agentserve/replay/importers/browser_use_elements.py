@@ -6,6 +6,7 @@ from typing import Any
 
 from agentserve.core.elements import ElementTarget, PageBox, Selector
 from agentserve.replay.bundle.sense import MAX_PX
+from agentserve.replay.importers.password_fields import is_password
 from agentserve.replay.importers.sources import text_in
 
 _MAX_WORDS = 2000
@@ -40,6 +41,12 @@ def element_of(told: Any) -> ElementTarget | None:
         tag=tag,
         text=name[:_MAX_WORDS],
     )
+
+
+def is_password_field(told: Any) -> bool:
+    """Whether such an element is a password's field."""
+    attributes = told.get("attributes") if isinstance(told, dict) else None
+    return isinstance(attributes, dict) and is_password(attributes)
 
 
 def _selector(engine: Any, value: str, role: str | None = None) -> list[Selector]:

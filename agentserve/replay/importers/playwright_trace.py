@@ -75,6 +75,7 @@ class _Assembly:
         """Of the steps' screens; a screencast begins before the page has its size."""
         self._passed: Counter[str] = Counter()
         self._failure = ""
+        self._passwords: list[int] = []
 
     def taken(self) -> Taken:
         viewport, trace = self._viewport, self._trace  # the viewport changes with a Resize
@@ -97,6 +98,7 @@ class _Assembly:
                 turns=len(self._steps),
             ),
             screenshots=self._pictures,
+            passwords=tuple(self._passwords),
             lost=self._account.sentences(),
         )
 
@@ -174,6 +176,8 @@ class _Assembly:
         self._failure = ""
         for number, action in enumerate(act.actions):
             tell_unsupported(action, self._account, len(self._steps))
+            if call.password:
+                self._passwords.append(len(self._steps))
             self._add(
                 StepLine(
                     index=len(self._steps),

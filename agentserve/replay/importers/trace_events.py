@@ -25,6 +25,7 @@ from agentserve.replay.importers.sources import (
     check_weight,
     read_json_object,
 )
+from agentserve.replay.importers.trace_fields import logs_password, shows_password, typed_by
 
 VERSION = 10
 MAX_LINE_BYTES = 16 * MIB
@@ -57,6 +58,10 @@ class Call:
     boxes: list[Fields] = field(default_factory=list)
     """Of the elements it went to."""
     result: dict[str, Any] = field(default_factory=dict)
+    typed: str = ""
+    """The text that it types."""
+    password: bool = False
+    """Whether that went into a password's field."""
     error: str | None = "the trace ends before the call did"
 
 
@@ -163,6 +168,7 @@ class _Events:
             "input": self._input,
             "after": self._after,
             "frame-snapshot": self._snapshot,
+            "log": self._log,
             "screencast-frame": self._frame,
             "screenshot": self._screenshot,
             "console": self._console,
@@ -177,10 +183,12 @@ class _Events:
     def _before(self, fields: Fields) -> None:
         if len(self.trace.calls) >= MAX_CALLS:
             raise RecordingError(f"{fields.entry}: more than {MAX_CALLS} calls")
+        params = fields.inner("params").values if "params" in fields.values else {}
         call = Call(
             id=fields.text("callId"),
             method=f"{fields.text('class')}.{fields.text('method')}"[:200],
-            params=fields.inner("params").values if "params" in fields.values else {},
+            params=params,
+            typed=typed_by(params),
             start_ms=fields.number("startTime"),
             fields=fields,
             page=fields.text("pageId", ""),
@@ -216,6 +224,13 @@ class _Events:
         call.page = call.page or snapshot.text("pageId", "")
         if snapshot.values.get("phase") != "after" and snapshot.true("isMainFrame", False):
             call.url = call.url or snapshot.text("frameUrl", "")
+        if call.typed and not call.password:
+            call.password = shows_password(snapshot.values.get("html"), call.typed)
+
+    def _log(self, fields: Fields) -> None:
+        call = self._by_id.get(fields.text("callId", ""))
+        if call is not None and logs_password(fields.text("message", "")):
+            call.password = True
 
     def _frame(self, fields: Fields) -> None:
         page = fields.text("pageId")
