@@ -45,9 +45,9 @@ from agentserve.replay.exporters.places import (
     Tabs,
     start_address,
     tell_failure,
-    whole_address,
 )
 from agentserve.replay.exporters.playwright_locators import position
+from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.chrome import FORMAT
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP
 from agentserve.replay.importers.taken import MAX_STEPS

@@ -111,7 +111,7 @@ def _ours(recording: Recording) -> bool:
 def _is_look(step: StepLine) -> bool:
     """Whether nothing was asked and nothing done: a last look at the screen."""
     asked = step.result or step.thought or step.outcome.status != "ok"
-    own = step.origin is None or (isinstance(step.origin, dict) and "look" in step.origin)
+    own = not step.origin or (isinstance(step.origin, dict) and "look" in step.origin)
     return step.performed is None and not asked and own
 
 

@@ -251,8 +251,9 @@ def _time(item: dict[str, Any]) -> datetime | None:
 
 def _milliseconds(item: dict[str, Any]) -> float | None:
     start, end = _seconds(item, "step_start_time"), _seconds(item, "step_end_time")
-    known = start is not None and end is not None and end >= start
-    return round((end - start) * 1000, 3) if known else None
+    if start is None or end is None or end < start:
+        return None
+    return round((end - start) * 1000, 3)
 
 
 def _object(values: dict[str, Any], name: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _MAX_WAIT_S = 30
 _EMULATED = (
     "isMobile", "hasTouch", "userAgent", "locale", "timezoneId", "geolocation", "permissions",
     "colorScheme", "reducedMotion", "forcedColors", "contrast", "extraHTTPHeaders",
-    "httpCredentials", "offline", "proxy", "storageState", "baseURL",
+    "httpCredentials", "offline", "proxy", "storageState",
 )  # fmt: skip
 """Options of Playwright's contexts that change what pages show, and that no replay sets."""
 _DEFAULTS = (None, False, "", [], {}, "light", "no-preference", "none")

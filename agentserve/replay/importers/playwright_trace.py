@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentserve.core.actions import Navigate
+from agentserve.core.actions import Navigate, Type
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize
 from agentserve.core.config import MIB
 from agentserve.core.elements import ElementTarget
@@ -23,6 +23,7 @@ from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepLine
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
+from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.archive import Archive, open_archive
 from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
 from agentserve.replay.importers.pictures import png_of
@@ -39,6 +40,8 @@ MAX_PICTURES_BYTES = 512 * MIB
 _BLANK = "about:blank"
 _DEFAULT_VIEWPORT = Size(width=1280, height=720)
 _SHOWN_METHODS = 12
+_STAYING = {"fill", "hover", "hover_element", "resize", "scroll", "scroll_to", "wait", "wait_for"}
+"""Actions that bring no other page."""
 
 
 def take(path: Path) -> Taken:
@@ -62,7 +65,9 @@ class _Assembly:
         self._trace = self._chosen()
         self._tabs = Tabs(self._trace.pages)
         self._viewport = self._first_viewport()
-        self._reader = Reader(self._account, self._viewport)
+        base = self._trace.options.values.get("baseURL")
+        base = base if isinstance(base, str) else ""
+        self._reader = Reader(self._account, self._viewport, base)
         self._mouse = trace_mouse.Mouse(self._account, self._viewport)
         self._url = ""
         self._page = self._trace.pages[0] if self._trace.pages else ""
@@ -76,6 +81,8 @@ class _Assembly:
         self._passed: Counter[str] = Counter()
         self._failure = ""
         self._passwords: list[int] = []
+        self._left = False
+        """Whether the last action may have brought another page than it names."""
 
     def taken(self) -> Taken:
         viewport, trace = self._viewport, self._trace  # the viewport changes with a Resize
@@ -161,9 +168,12 @@ class _Assembly:
             url = self._account.cut(call.url, MAX_WORDS, "the page's address", len(self._steps))
             # a tab that shows nothing yet: a replay begins where the recording went first
             self._url = "" if url == _BLANK else url
+        elif self._left:  # without a snapshot of it, nothing tells where to
+            self._url = ""
+        self._left = False
         switch = self._tabs.goes_to(call.page)
         if switch is not None:
-            self._add(StepLine(index=len(self._steps), url=self._url, performed=switch))
+            self._add(StepLine(index=len(self._steps), url="", performed=switch))
         if not act.actions:
             return
         origin = self._account.origin(
@@ -216,12 +226,13 @@ class _Assembly:
 
     def _follow(self, action: Any) -> None:
         if isinstance(action, Navigate):
-            self._url = action.url
+            self._url = whole_page(action.url)
             self._first_url = self._first_url or action.url
         elif isinstance(action, Resize):
             self._viewport = self._reader.viewport = self._mouse.viewport = action.size
         elif isinstance(action, CloseTab):
             self._tabs.closes()
+        self._left = self._left or _leaves(action)
 
     def _screenshot(self, call: Call) -> str | None:
         """The SHA-256 of the screen that the call found."""
@@ -269,6 +280,13 @@ class _Assembly:
             account.lose(f"that screens have several scales: {scales}")
         if trace.times and not trace.screenshots:
             account.lose("the screens are frames of a screencast: smaller, and JPEG before")
+
+
+def _leaves(action: Any) -> bool:
+    """Whether an action may bring a page of which it does not tell the address."""
+    if isinstance(action, Type):
+        return "\n" in action.text
+    return not isinstance(action, Navigate) and action.kind not in _STAYING
 
 
 def _time(wall_time_ms: float) -> datetime | None:

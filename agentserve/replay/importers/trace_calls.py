@@ -24,6 +24,7 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
 from agentserve.replay.account import Account
+from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
 from agentserve.replay.importers.losses import timeout_s, waits
@@ -45,9 +46,11 @@ class Act(NamedTuple):
 class Reader:
     """Reads calls; ``step`` is the number that the next step of ours will have."""
 
-    def __init__(self, account: Account, viewport: Size) -> None:
+    def __init__(self, account: Account, viewport: Size, base_url: str = "") -> None:
+        """``base_url`` is what addresses of calls are seen from; empty: they are whole."""
         self.account = account
         self.viewport = viewport
+        self.base_url = base_url
         self.step = 0
         self.focused: ElementTarget | None = None
         """What was given the focus by a call of its own: the keys that follow are for it."""
@@ -97,7 +100,8 @@ class Reader:
 
 
 def _goto(reader: Reader, call: Call, params: Fields) -> Act:
-    return Act([params.build(Navigate, url=params.text("url"))])
+    url = whole_address(reader.base_url, params.text("url"))
+    return Act([params.build(Navigate, url=url)])
 
 
 def _click(reader: Reader, call: Call, params: Fields, clicks: int = 1) -> Act:
