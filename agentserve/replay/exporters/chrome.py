@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from agentserve.core.actions import (
@@ -38,6 +39,7 @@ from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
+from agentserve.replay.exporters.chrome_addresses import Addresses
 from agentserve.replay.exporters.chrome_selectors import selectors_of
 from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.places import (
@@ -112,8 +114,11 @@ def _from_chrome(recording: Recording) -> bool:
 def _steps(recording: Recording, writing: Writing) -> list[Step]:
     from_chrome = _from_chrome(recording)
     steps = [] if from_chrome else _begin(recording)
+    addresses = Addresses(None if from_chrome else start_address(recording))
+    if recording.steps:
+        addresses.before(recording.steps[0], steps)
     _tell_secrets(steps, None, writing.account)
-    for step in recording.steps:
+    for step, following in zip_longest(recording.steps, recording.steps[1:]):
         if from_chrome and isinstance(step.origin, list):
             given = [source for source in step.origin if isinstance(source, dict)]
         elif from_chrome and isinstance(step.performed, SwitchTab):
@@ -123,6 +128,7 @@ def _steps(recording: Recording, writing: Writing) -> list[Step]:
             given = []
         else:
             given = _given(step, writing, recording.meta.scale)
+            addresses.after(step, given, following)
         _tell_secrets(given, step.index, writing.account)
         steps += given
         writing.tabs.after(step)

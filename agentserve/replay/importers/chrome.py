@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentserve.core.actions import Navigate
-from agentserve.core.actions.recorded import SwitchTab
+from agentserve.core.actions.recorded import CloseTab, SwitchTab
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.addresses import whole_page
-from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
+from agentserve.replay.importers.chrome_steps import CUSTOM_STEP, STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke
 from agentserve.replay.importers.losses import MAX_WORDS, task_of, tell_unsupported
@@ -117,26 +117,32 @@ class _Reader:
         if isinstance(action, Navigate):
             self._urls[self._tab] = whole_page(action.url)
             self.first_url = self.first_url or action.url
+        elif isinstance(action, CloseTab):
+            self._urls[self._tab] = ""
         self._told = False
         for source in sources:
             self._went_to(source)
 
     def _went_to(self, source: Fields) -> None:
-        """Where an asserted navigation says that the page is after the step."""
+        """Where an asserted navigation, or a step of ours, says that the page is after it."""
+        if source.text("type") == "customStep" and source.text("name") == CUSTOM_STEP:
+            self._is_at(source.inner("parameters").text("url", ""))
         for event in source.list("assertedEvents", []):
             fields = Fields(event, f"{source.entry}: assertedEvents")
             if fields.text("type") != "navigation":
                 raise fields.wrong("type", "'navigation'")
-            url = fields.text("url", "")
-            if url:
-                self._told = True
-                self._urls[self._tab] = self._flow.account.cut(
-                    url, MAX_WORDS, "the page's address", len(self.steps)
-                )
+            self._is_at(fields.text("url", ""))
             if fields.text("title", ""):
                 self._flow.account.lose(
                     "the title that the page has then is not checked", len(self.steps) - 1
                 )
+
+    def _is_at(self, url: str) -> None:
+        if url:
+            self._told = True
+            self._urls[self._tab] = self._flow.account.cut(
+                url, MAX_WORDS, "the page's address", len(self.steps)
+            )
 
     def _switch(self, step: Fields) -> None:
         tab = step.text("target", "main")

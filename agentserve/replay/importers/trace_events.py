@@ -229,7 +229,7 @@ class _Events:
 
     def _log(self, fields: Fields) -> None:
         call = self._by_id.get(fields.text("callId", ""))
-        if call is not None and logs_password(fields.text("message", "")):
+        if call is not None and call.typed and logs_password(fields.text("message", "")):
             call.password = True
 
     def _frame(self, fields: Fields) -> None:
