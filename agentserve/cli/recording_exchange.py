@@ -96,23 +96,35 @@ def export_recording(
         Path,
         typer.Option("--out", help="File or, of osworld, new or empty folder."),
     ],
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Address of the server that has the pages now, as http://127.0.0.1:8000. "
+            "(default: the recorded one)",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a recording to another tool, and tell what of it that tool has no place for."""
     from agentserve.replay import read_recording
     from agentserve.replay.exporters.formats import export_format
+    from agentserve.replay.exporters.moving import give_at
     from agentserve.replay.exporters.writing import write_given
 
     known = export_format(format_name)
-    given = known.give(read_recording(recording))
+    given = give_at(known.give, read_recording(recording), base_url)
     written = write_given(target, given)
     if as_json:
         files = [str(path) for path in written]
-        print(json.dumps({"format": known.name, "files": files, "lost": list(given.lost)}))
+        told = {"lost": list(given.lost), "warnings": list(given.warnings)}
+        print(json.dumps({"format": known.name, "files": files, **told}))
         return
     for path in written:
         out.print(f"{path}: {path.stat().st_size} bytes", markup=False, highlight=False)
     _tell_lost(f"{known.name} has no place for", given.lost)
+    for warning in given.warnings:
+        err.print(warning, style="yellow", markup=False, highlight=False)
     out.print(f"next: {known.next_step}", markup=False, highlight=False)
 
 

@@ -266,6 +266,21 @@ def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.Monk
     assert told["next"].startswith('write the page\'s address as "url" in ')
 
 
+def test_an_export_names_the_server_that_it_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    run("import", flow_of(tmp_path / "a.json", change("x")), "--out", root)
+    meta = root / "a" / "meta.json"
+    given = ("--format", "playwright", "--json", "--out")
+    assert json.loads(run("export", root / "a", *given, tmp_path / "a.py"))["warnings"] == []
+    scenario = {"scenario": {"name": "admin/sign-in", "seed": None}}
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | scenario))
+    (told,) = json.loads(run("export", root / "a", *given, tmp_path / "b.py"))["warnings"]
+    assert "http://127.0.0.1:8000" in told and "--base-url" in told
+    assert told in run("export", root / "a", *given[:2], "--out", tmp_path / "c.py")
+    run("export", root / "a", *given, tmp_path / "d.py", "--base-url", "http://b.test")
+    assert "http://b.test/" in (tmp_path / "d.py").read_text()
+
+
 def test_the_help_names_every_format() -> None:
     from agentserve.replay.importers.formats import FORMATS
 

@@ -82,7 +82,6 @@ def _script(
         else []
     )
     steps = "\n".join(f"    {line}" for line in [*tabs, "page = context.new_page()", *body])
-    values = ", ".join(f"{literal(name)}: os.environ[{literal(name)}]" for name in secrets)
     return _SCRIPT.format(
         id=meta.id,  # letters, digits, - and _
         times="import time\n" if "tab" in uses else "",
@@ -91,12 +90,22 @@ def _script(
         task=literal(meta.task),
         viewport=literal(meta.viewport.model_dump()),
         scale=literal(max(meta.scale, 1.0)),  # below 1 only the pictures were made smaller
-        secrets=f"{SECRETS} = {{{values}}}\n" if secrets else "",
+        secrets=_TAKE_SECRETS.format(names=literal(secrets), secrets=SECRETS) if secrets else "",
         helpers="".join(f"\n{text}" for name, text in _HELPERS.items() if name in uses),
         steps=steps,
     )
 
 
+_TAKE_SECRETS = """\
+# no recording holds a secret: it is taken from the environment variable of its name
+{secrets} = {{name: os.environ.get(name, "") for name in {names}}}
+if missing := [name for name, value in {secrets}.items() if not value]:
+    raise SystemExit(
+        f"set the environment variable {{' and '.join(missing)}}: the recording types a secret of "
+        f"that name, and does not hold it. For example: read -rs {{missing[0]}}; "
+        f"export {{missing[0]}}"
+    )
+"""
 _SCRIPT = '''\
 """The recording {id}, to be run with Python. It needs Playwright and a Chromium: Playwright's own,
 or the one that the environment's CHROMIUM names."""
@@ -116,7 +125,7 @@ def run(context: BrowserContext) -> None:
 
 if __name__ == "__main__":
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM"))
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM") or None)
         run(browser.new_context(viewport=VIEWPORT, device_scale_factor=SCALE))
         browser.close()
 '''
