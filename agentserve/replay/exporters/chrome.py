@@ -49,6 +49,7 @@ from agentserve.replay.exporters.places import (
     tell_failure,
 )
 from agentserve.replay.exporters.playwright_locators import position
+from agentserve.replay.exporters.unheld import tell_unheld, tell_unjudged
 from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.chrome import FORMAT
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP
@@ -96,8 +97,8 @@ def give(recording: Recording) -> Given:
         account.lose(f"it has {len(steps)} steps, and agentserve imports {MAX_STEPS} at most")
     if any(step.screenshot for step in recording.steps):
         account.lose("the screenshots")
-    if any(step.result or step.thought for step in recording.steps):
-        account.lose("what was thought and answered beside the actions")
+    tell_unjudged(recording, account)
+    tell_unheld(recording, account)
     about: dict[str, Any] = {"title": recording.meta.task or recording.meta.id}
     if _from_chrome(recording) and isinstance(recording.meta.imported.data, dict):
         about |= recording.meta.imported.data

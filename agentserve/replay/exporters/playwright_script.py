@@ -14,6 +14,7 @@ from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.places import start_address
 from agentserve.replay.exporters.playwright_lines import Writing
 from agentserve.replay.exporters.python_text import SECRETS, Address, call, literal, secrets_in
+from agentserve.replay.exporters.unheld import tell_unheld, tell_unjudged
 
 _HELPERS = {
     "kind": '''
@@ -61,6 +62,8 @@ def give(recording: Recording) -> Given:
         body += writing.lines(step)
     if any(step.screenshot for step in recording.steps):
         account.lose("the screenshots: the script compares nothing with them")
+    tell_unjudged(recording, account)
+    tell_unheld(recording, account)
     secrets, quotes = secrets_in(body)
     for name in secrets:
         account.lose(f"the secret {name}: the script takes the environment variable {name} for it")

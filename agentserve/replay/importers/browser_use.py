@@ -55,7 +55,6 @@ _THOUGHTS = ("thinking", "evaluation_previous_goal", "memory", "next_goal")
 _PAGE = re.compile(r"(https?|file):")
 """What a browser shows first, as ``chrome://newtab``, is no page."""
 _TASK = ("<user_request>\n", "\n</user_request>")
-_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 _LEAVING = (Back, CloseTab, Navigate, OpenTab, SwitchTab)
 """Actions after which another page is in front."""
 
@@ -131,7 +130,8 @@ def _screen(item: dict[str, Any], where: str, pictures: Pictures) -> str | None:
         except (binascii.Error, ValueError) as error:
             raise RecordingError(f"{where}: its screenshot is not base64") from error
     if path:
-        return pictures.named(_FOLDERS.sub("", path), where, within=("", "screenshots/"))
+        own = path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
+        return pictures.named(own, where, within=("", "screenshots/"))
     return None
 
 

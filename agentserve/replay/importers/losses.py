@@ -23,8 +23,12 @@ _EMULATED = (
     "isMobile", "hasTouch", "userAgent", "locale", "timezoneId", "geolocation", "permissions",
     "colorScheme", "reducedMotion", "forcedColors", "contrast", "extraHTTPHeaders",
     "httpCredentials", "offline", "proxy", "storageState",
+    "clientCertificates",
 )  # fmt: skip
 """Options of Playwright's contexts that change what pages show, and that no replay sets."""
+_CREDENTIALS = {
+    "httpCredentials", "proxy", "storageState", "extraHTTPHeaders", "clientCertificates", "env",
+}  # fmt: skip
 _DEFAULTS = (None, False, "", [], {}, "light", "no-preference", "none")
 
 
@@ -40,6 +44,16 @@ def tell_options(options: Fields, account: Account) -> None:
         names.append("javaScriptEnabled")
     if names:
         account.lose(f"the browser's options {', '.join(names)}: a replay has its own")
+
+
+def without_credentials(header: dict[str, Any]) -> dict[str, Any]:
+    """Options of Playwright without those that hold passwords, cookies and keys: no recording needs
+    them, and their values are no texts that ``--secret`` is told of."""
+    return {
+        name: without_credentials(value) if isinstance(value, dict) else value
+        for name, value in header.items()
+        if name not in _CREDENTIALS
+    }
 
 
 def tell_unsupported(action: Any, account: Account, step: int) -> None:

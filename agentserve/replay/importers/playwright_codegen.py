@@ -28,7 +28,12 @@ from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
-from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
+from agentserve.replay.importers.losses import (
+    MAX_WORDS,
+    tell_options,
+    tell_unsupported,
+    without_credentials,
+)
 from agentserve.replay.importers.playwright_targets import Tabs, click, element
 from agentserve.replay.importers.sources import read_lines, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -70,7 +75,7 @@ def take_lines(data: bytes, name: str) -> Taken:
         steps=tuple(actions.steps),
         url=actions.first_url,
         scale=scale,
-        data=actions.account.data(header),
+        data=actions.account.data(without_credentials(header)),
         lost=actions.account.sentences(),
     )
 

@@ -129,13 +129,16 @@ class _Assembly:
                 f"{self._name}: {len(members)} .trace files in it; one to {MAX_TRACES} are read",
                 hint="context.tracing.stop(path=…) writes a zip with one",
             )
-        traces = [read_trace(self._archive, member) for member in members]
-        ours = [trace for trace in traces if trace.origin == "library"] or traces
-        best = max(ours, key=lambda trace: len(trace.calls))
-        if len(ours) > 1:
-            self._account.lose(
-                f"only the longest of the {len(ours)} browser contexts is taken over"
-            )
+        found: Counter[bool] = Counter()
+
+        def read(member: str) -> Trace:
+            trace = read_trace(self._archive, member)
+            found[_is_own(trace)] += 1
+            return trace
+
+        best = max(map(read, members), key=_rank)  # the others are not held
+        if (contexts := found[_is_own(best)]) > 1:
+            self._account.lose(f"only the longest of the {contexts} browser contexts is taken over")
         return best
 
     def _first_viewport(self) -> Size:
@@ -280,6 +283,15 @@ class _Assembly:
             account.lose(f"that screens have several scales: {scales}")
         if trace.times and not trace.screenshots:
             account.lose("the screens are frames of a screencast: smaller, and JPEG before")
+
+
+def _is_own(trace: Trace) -> bool:
+    """Of a browser's context, not of a test's runner."""
+    return trace.origin == "library"
+
+
+def _rank(trace: Trace) -> tuple[bool, int]:
+    return _is_own(trace), len(trace.calls)
 
 
 def _leaves(action: Any) -> bool:

@@ -64,6 +64,8 @@ class Reader:
         if read is None:
             return None
         params = Fields(call.params, call.fields.entry)
+        if params.values.get("trial") is True:  # it only looks whether it could be done
+            return None
         if not call.method.startswith("Page.keyboard"):
             self.focused = None
         try:
@@ -96,7 +98,16 @@ class Reader:
             self.step,
             box=call.boxes[at] if at < len(call.boxes) else None,
             point=call.points[at] if at < len(call.points) else None,
+            offset=_offset(params),
         )
+
+
+def _offset(params: Fields) -> tuple[float, float] | None:
+    """In the element, where the call says it; where its input went says the trace more surely."""
+    if not isinstance(params.values.get("position"), dict):
+        return None
+    position = params.inner("position")
+    return position.number("x"), position.number("y")
 
 
 def _goto(reader: Reader, call: Call, params: Fields) -> Act:

@@ -20,6 +20,7 @@ from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.importers.archive import Archive
 from agentserve.replay.importers.fields import Fields
+from agentserve.replay.importers.playwright_targets import MAX_TABS
 from agentserve.replay.importers.sources import (
     MAX_JSON_WEIGHT,
     check_weight,
@@ -34,9 +35,13 @@ MAX_EVENTS = 1_000_000
 MAX_INPUTS = 4
 MAX_CALLS_WEIGHT = 8_000_000
 """Of all calls together, as ``json_size`` weighs: they are held until the steps are made."""
+MAX_HELD_BYTES = 256 * MIB
+"""Of the lines of calls, pages and pictures together: what they say is held as well."""
 
 _PAGE = b'{"type":"frame-snapshot"'
 _HELD = ("before", "after", "input")
+_NAMING = (*_HELD, "event", "screencast-frame", "screenshot")
+"""Events of which texts are kept: in a zip, a small file may have any number of them."""
 
 Point = tuple[float, float]
 
@@ -101,7 +106,7 @@ class Trace:
 def read_trace(archive: Archive, member: str) -> Trace:
     """Read one ``.trace`` of the archive. Raises RecordingError."""
     reader: _Events | None = None
-    left = MAX_CALLS_WEIGHT
+    left, held = MAX_CALLS_WEIGHT, 0
     for number, line in enumerate(archive.lines(member, MAX_LINE_BYTES), start=1):
         entry = f"{member} line {number}"
         if number > MAX_EVENTS:
@@ -110,6 +115,10 @@ def read_trace(archive: Archive, member: str) -> Trace:
             continue
         values = _page(line) if line.startswith(_PAGE) else _event(line, entry)
         fields = Fields(values, entry)
+        if values.get("type") in _NAMING:
+            held += len(line)
+            if held > MAX_HELD_BYTES:
+                raise RecordingError(f"{entry}: its calls have over {MAX_HELD_BYTES} bytes")
         if values.get("type") in _HELD:
             left -= check_weight(line, entry, left)
         if reader is None:
@@ -251,6 +260,8 @@ class _Events:
     def _event(self, fields: Fields) -> None:
         method, params = fields.text("method"), fields.inner("params")
         if method == "page":
+            if len(self.trace.pages) >= MAX_TABS:
+                raise RecordingError(f"{fields.entry}: more than {MAX_TABS} tabs")
             self.trace.pages.append(params.text("pageId"))
             self._belongs("BrowserContext.newPage", params)
         elif method == "pageClosed":

@@ -181,6 +181,12 @@ def test_behind_an_action_that_leaves_the_page_its_address_is_not_told(tmp_path)
     ]  # fmt: skip
 
 
+@pytest.mark.timeout(30)
+def test_a_path_of_any_length_is_refused_at_once(tmp_path):
+    with pytest.raises(RecordingError, match="not the plain name of a picture"):
+        taken_of(tmp_path, item({"wait": {}}, screenshot_path="x" * 1_000_000))
+
+
 def test_as_many_tabs_as_a_recording_can_name_are_read(tmp_path):
     tabs = [{"target_id": f"{number:04}"} for number in range(1001)]
     last = {"switch": {"tab_id": "0999"}}

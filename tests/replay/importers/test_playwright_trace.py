@@ -43,7 +43,7 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay import read_recording
 from agentserve.replay.bundle.png import png_size
-from agentserve.replay.importers import archive
+from agentserve.replay.importers import archive, trace_events
 from agentserve.replay.importers.detect import take as take_any
 from agentserve.replay.importers.playwright_trace import take
 from agentserve.replay.importers.taken import Taken, write_taken
@@ -199,6 +199,24 @@ def test_without_snapshots_the_log_tells_a_passwords_field(tmp_path: Path) -> No
         *call("fill", 2, selector="#b", value="hunter2"),
     )
     assert take(path).passwords == (0,)
+
+
+def test_more_tabs_than_a_recording_can_name_are_refused(tmp_path: Path) -> None:
+    opened = {"type": "event", "class": "BrowserContext", "method": "page", "time": 1}
+    pages = [{**opened, "params": {"pageId": f"page@{number}"}} for number in range(1001)]
+    act = call("click", 1, selector="#a")
+    assert take(write(tmp_path / "t.zip", *pages[:1000], *act)).steps
+    with pytest.raises(RecordingError, match="line 1002: more than 1000 tabs"):
+        take(write(tmp_path / "u.zip", *pages, *act))
+
+
+@pytest.mark.parametrize("kind", ["before", "screencast-frame", "screenshot", "event"])
+def test_what_a_small_file_makes_a_reader_hold_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(trace_events, "MAX_HELD_BYTES", 10_000)
+    with pytest.raises(RecordingError, match="have over 10000 bytes"):
+        take(write(tmp_path / "t.zip", {"type": kind, "file": "x" * 10_000}))
 
 
 def test_an_address_that_nothing_tells_any_more_is_left_out(tmp_path: Path) -> None:
