@@ -104,12 +104,12 @@ class Imported:
 
     def _asked(self) -> dict[str, list[int]]:
         """The secrets that a replay needs, and the steps that it needs them for."""
+        from agentserve.replay.importers.taken import said
         from agentserve.replay.redaction.secrets import names_in
 
         found: dict[str, list[int]] = {}
         for step in self.taken.steps:
-            said = step.performed.model_dump_json() if step.performed is not None else ""
-            for name in names_in(said):
+            for name in names_in(said(step)):
                 found.setdefault(name, []).append(step.index)
         return found
 

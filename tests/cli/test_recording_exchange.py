@@ -253,6 +253,7 @@ def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.Monk
         "--skip-unsupported",
     ]  # fmt: skip
     assert "hunter2" not in told["next"]
+    assert read_recording(root / "a").meta.secrets == ["OTHER", "KEY"]
     (asked,) = told["warnings"]
     assert asked == (
         "step 2: the source itself asks for the secret OTHER; a replay gives it to "

@@ -27,6 +27,7 @@ from agentserve.replay.bundle.format import (
 from agentserve.replay.bundle.sense import check_steps
 from agentserve.replay.bundle.writer import RecordingWriter
 from agentserve.replay.redaction.redaction import Redaction
+from agentserve.replay.redaction.secrets import names_in
 
 MAX_STEPS = 5000
 
@@ -74,6 +75,8 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
         url=taken.url,
         viewport=taken.viewport,
         scale=taken.scale,
+        # of a recording that had them taken out already, as our own exports have
+        secrets=names_in("".join(said(step) for step in taken.steps)),
     )
     _check_sizes(taken)
     for found in check_steps(meta, taken.steps, {}):
@@ -95,6 +98,11 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
         return _moved(writer.folder, root)
     finally:  # after an interrupt as well
         shutil.rmtree(building, ignore_errors=True)
+
+
+def said(step: StepLine) -> str:
+    """All texts of what is done in a step."""
+    return step.performed.model_dump_json() if step.performed is not None else ""
 
 
 def _moved(folder: Path, root: Path) -> Path:
