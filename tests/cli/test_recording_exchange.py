@@ -240,6 +240,32 @@ def test_only_what_is_typed_in_clear_is_told_and_in_a_line(tmp_path: Path) -> No
     assert len(told["warnings"]) == 1 and "typed in single keys" in told["warnings"][0]
 
 
+def test_a_secret_that_cannot_be_hidden_is_refused_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIN", "dede")
+    keys = [{"type": kind, "key": key} for key in "dede" for kind in ("keyDown", "keyUp")]
+    source = flow_of(tmp_path / "keys.json", *keys)
+    with pytest.raises(RecordingError, match="steps 1 to 4 type a secret in pieces"):
+        run("import", source, "--out", tmp_path / "r", "--secret", "PIN")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("before", range(240, 420, 7))
+def test_a_secret_is_hidden_also_where_a_text_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """What has no equal is quoted, and not whole."""
+    monkeypatch.setenv("LONG", "hunter2!" * 20)
+    action = {"input": {"text": "x" * before + "hunter2!" * 20}}
+    item = {"model_output": {"action": [action]}, "result": [], "state": {}}
+    source = tmp_path / "history.json"
+    source.write_text(json.dumps({"history": [item]}))
+    told = run("import", source, "--out", tmp_path / "r", "--secret", "LONG")
+    files = [path.read_text() for path in (tmp_path / "r").rglob("*") if path.is_file()]
+    assert not [text for text in (told, *files) if "hunter2!" in text]
+
+
 def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what a replay of it needs, in a folder of any name, and with no secret's value."""
     monkeypatch.setenv("KEY", "hunter2!")

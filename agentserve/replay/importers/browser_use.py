@@ -25,7 +25,7 @@ from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_SCREENSHOT_BYTES,
@@ -153,7 +153,9 @@ def _acts(
         account.lose(f"{len(asked)} actions; the first {_MAX_ACTIONS} are taken over", index)
     for part, action in enumerate(asked[:_MAX_ACTIONS]):
         if results and part >= len(results):
-            left = ", ".join(str(next(iter(one), "?"))[:40] for one in asked[part:_MAX_ACTIONS])
+            left = ", ".join(
+                shortened(str(next(iter(one), "?")), 40) for one in asked[part:_MAX_ACTIONS]
+            )
             account.lose(f"actions that were not done any more: {left}", index)
             break
         result = results[part] if results else {}

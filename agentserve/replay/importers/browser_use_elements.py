@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentserve.core.elements import ElementTarget, PageBox, Selector
+from agentserve.replay.account import shortened
 from agentserve.replay.bundle.sense import MAX_PX
 from agentserve.replay.importers.password_fields import is_password
 from agentserve.replay.importers.sources import text_in
@@ -39,7 +40,7 @@ def element_of(told: Any) -> ElementTarget | None:
         selectors=tuple((one,) for one in selectors),
         box=box,
         tag=tag,
-        text=name[:_MAX_WORDS],
+        text=shortened(name, _MAX_WORDS),
     )
 
 

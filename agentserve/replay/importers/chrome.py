@@ -17,6 +17,7 @@ from agentserve.core.actions import Navigate
 from agentserve.core.actions.recorded import CloseTab, SwitchTab
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import shortened
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP, STEPS, Flow, Read
@@ -157,7 +158,7 @@ class _Reader:
         index = len(self._urls) if opened else list(self._urls).index(tab)
         self._append(Read(SwitchTab(index=index)), [])
         # Chrome calls all tabs but the first by their pages' addresses
-        self._urls[tab] = tab[:MAX_WORDS] if _PAGE.match(tab) else self._urls.get(tab, "")
+        self._urls[tab] = shortened(tab, MAX_WORDS) if _PAGE.match(tab) else self._urls.get(tab, "")
         self._tab = tab
 
     def _keys(self, at: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentserve.core.actions import Wait
 from agentserve.core.actions.recorded import Unsupported
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.bundle.format import MAX_TASK_CHARS
 from agentserve.replay.importers.fields import Fields
 
@@ -59,9 +59,8 @@ def without_credentials(header: dict[str, Any]) -> dict[str, Any]:
 def tell_unsupported(action: Any, account: Account, step: int) -> None:
     """What has no equal is a loss, wherever it was found to have none."""
     if isinstance(action, Unsupported):
-        account.lose(
-            f"{action.what[:300]} has no equal; a replay stops there unless told to go by", step
-        )
+        what = shortened(action.what, 300)
+        account.lose(f"{what} has no equal; a replay stops there unless told to go by", step)
 
 
 def waits(seconds: float, account: Account, step: int) -> list[Wait]:

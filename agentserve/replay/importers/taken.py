@@ -26,6 +26,7 @@ from agentserve.replay.bundle.format import (
 )
 from agentserve.replay.bundle.sense import check_steps
 from agentserve.replay.bundle.writer import RecordingWriter
+from agentserve.replay.redaction.passwords import typed_in_pieces
 from agentserve.replay.redaction.redaction import Redaction
 from agentserve.replay.redaction.secrets import names_in
 
@@ -79,6 +80,11 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
         secrets=names_in("".join(said(step) for step in taken.steps)),
     )
     _check_sizes(taken)
+    if redaction is not None and (found := typed_in_pieces(taken.steps, redaction.secrets)):
+        raise RecordingError(
+            f"steps {found[0]} to {found[-1]} type a secret in pieces: it cannot be hidden in them",
+            hint="record it again with the secret pasted, or filled in at once",
+        )
     for found in check_steps(meta, taken.steps, {}):
         if found.certain:
             raise RecordingError(f"step {found.number - 1}: {found.reason}")

@@ -23,7 +23,7 @@ from agentserve.core.actions.recorded import (
 )
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
@@ -278,7 +278,7 @@ def _chord(params: Fields) -> list[Any]:
 
 
 def _unsupported(what: str) -> Act:
-    return Act([Unsupported(what=what[:2000])])
+    return Act([Unsupported(what=shortened(what, 2000))])
 
 
 _READERS: dict[str, Callable[[Reader, Call, Fields], Act | None]] = {

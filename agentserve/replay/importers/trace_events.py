@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
+from agentserve.replay.account import shortened
 from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.importers.archive import Archive
 from agentserve.replay.importers.fields import Fields
@@ -275,7 +276,7 @@ class _Events:
 
     def _error(self, text: str) -> None:
         self.trace.errors += 1
-        self.trace.first_error = self.trace.first_error or text[:300]
+        self.trace.first_error = self.trace.first_error or shortened(text, 300)
 
     def _belongs(self, method: str, params: Fields) -> None:
         """What a call does to a page is told while it runs."""

@@ -12,7 +12,7 @@ from agentserve.core.actions import Key, Type
 from agentserve.core.actions.recorded import Fill, KeyDown, KeyUp, Unsupported, WaitFor
 from agentserve.core.elements import ElementTarget
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.redaction.secrets import MIN_SECRET, placeholders_in
+from agentserve.replay.redaction.secrets import MIN_SECRET, PLACEHOLDER, Secrets, placeholders_in
 
 _PASSWORD = re.compile(
     r"passw|pass[-_ ]?phrase|pass[-_ ]?code|\bpwd?\b|passwor[td]|contrase|mot de passe|kennwort"
@@ -57,27 +57,51 @@ def keyed_one_by_one(steps: Sequence[StepLine]) -> list[int]:
     """Indices of the steps that press a character's key, where so many follow each other that they
     may be a secret: in single keys none is found."""
     found: list[int] = []
-    run: list[int] = []
+    for run in _runs(steps):
+        keys = [step.index for step, _ in run if not isinstance(step.performed, Type)]
+        found += keys if len(keys) >= MIN_SECRET else []
+    return found
+
+
+def typed_in_pieces(steps: Sequence[StepLine], secrets: Secrets) -> list[int]:
+    """Indices of the steps that together type one of the ``secrets``, of which none has it whole:
+    in them it is not found."""
+    found: list[int] = []
+    for run in _runs(steps):
+        whole = secrets.hidden("".join(piece for _, piece in run))
+        apart = "".join(secrets.hidden(piece) for _, piece in run)
+        if len(PLACEHOLDER.findall(whole)) > len(PLACEHOLDER.findall(apart)):
+            found += [step.index for step, _ in run]
+    return found
+
+
+def _runs(steps: Sequence[StepLine]) -> Iterator[list[tuple[StepLine, str]]]:
+    """Steps that type one after the other, each with what it types."""
+    run: list[tuple[StepLine, str]] = []
     for step in steps:
-        if (pressed := _character(step.performed)) is None:
-            found += run if len(run) >= MIN_SECRET else []
+        if (piece := _piece(step.performed)) is None:
+            yield run
             run = []
-        elif pressed:
-            run.append(step.index)
-    return found + (run if len(run) >= MIN_SECRET else [])
+        elif piece:
+            run.append((step, piece))
+    yield run
 
 
-def _character(action: Any) -> bool | None:
-    """Whether a character is typed by an action; None: it is none that could be between two."""
+def _piece(action: Any) -> str | None:
+    """What an action adds to the text that is being typed; None: it ends that."""
+    if isinstance(action, Type):
+        return action.text
     if isinstance(action, Key):
         *held, key = action.keys.split("+")
     elif isinstance(action, KeyDown):
         held, key = [], action.key
     else:
-        return False if isinstance(action, KeyUp) else None
-    if set(held) <= {"Shift"} and (len(key) == 1 or key == "Space"):
-        return True
-    return False if key in _BETWEEN else None
+        return "" if isinstance(action, KeyUp) else None
+    if not set(held) <= {"Shift"}:
+        return None
+    if len(key) == 1:
+        return key.upper() if held else key
+    return {"Space": " ", **dict.fromkeys(_BETWEEN, "")}.get(key)
 
 
 def _text_of(action: Any) -> str:
