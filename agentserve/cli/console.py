@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -36,8 +38,17 @@ def command_name() -> str:
     """How this command was called, so that what it suggests can be pasted."""
     called = sys.argv[0]
     if called.endswith(".py"):
-        return f"{sys.executable} -m agentserve.cli"
-    return os.path.relpath(called) if os.sep in called else called
+        return f"{shlex.quote(sys.executable)} -m agentserve.cli"
+    return shlex.quote(os.path.relpath(called) if os.sep in called else called)
+
+
+def command(*words: str | Path) -> str:
+    """One of our commands, as a shell takes it: quoted where that is needed, and no path in it is
+    taken for an option."""
+    shown = (
+        f"./{word}" if isinstance(word, Path) and str(word)[0] == "-" else word for word in words
+    )
+    return " ".join([command_name(), *(shlex.quote(str(word)) for word in shown)])
 
 
 def plain(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agentserve import __version__
-from agentserve.cli.console import command_name, err, out, run_until_signal
+from agentserve.cli.console import command, err, out, run_until_signal
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.screens import (
     DEFAULT,
@@ -238,8 +237,8 @@ def _tell(options: DemoOptions, view: DemoView, page: Path, ready_s: float, tota
     out.print(f"ready after {ready_s:.0f} s, done after {total_s:.0f} s")
     out.print(f"the runs as a page: {page}")
     out.print(f"their recordings:   {options.recordings}/")
-    where = shlex.quote(str(options.recordings))
-    out.print(f"next: {command_name()} replay {where} --local", style="dim", soft_wrap=True)
+    shown = f"next: {command('replay', options.recordings, '--local')}"
+    out.print(shown, style="dim", markup=False, soft_wrap=True)
 
 
 async def _keep_alive(client: RouterClient) -> None:

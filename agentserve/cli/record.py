@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.console import command_name, err, out, plain, run_until_signal
+from agentserve.cli.console import command, err, out, plain, run_until_signal
 from agentserve.cli.pages import Animations, FixedTime, Har, RandomSeed, page_settings
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.run import parse_size
@@ -145,5 +145,6 @@ def _tell(recorded: PersonRecorded, as_json: bool) -> None:
         err.print(f"[yellow]{recorded.refused} messages from pages were refused[/]")
     for warning in recorded.warnings:
         err.print(warning, style="yellow", markup=False, highlight=False)
-    given = "".join(f" --secret {name}" for name in recorded.secrets)
-    err.print(f"next: {command_name()} replay {recorded.folder}{given}", style="dim")
+    given = [word for name in recorded.secrets for word in ("--secret", name)]
+    shown = f"next: {command('replay', recorded.folder, *given)}"
+    err.print(shown, style="dim", markup=False)

@@ -6,16 +6,14 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from agentserve.cli.console import command_name, err, out, plain
+from agentserve.cli.console import err, out, plain
+from agentserve.cli.imported import Imported
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.core.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from agentserve.replay.importers.taken import Taken
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -74,22 +72,19 @@ def import_recording(
         steps=tuple(redaction.secrets.hidden_in(step) for step in taken.steps),
         lost=tuple(redaction.secrets.hidden(sentence) for sentence in taken.lost),
     )
-    warnings = _warnings(folder, taken)
+    imported = Imported(folder, taken, redaction.secrets.names)
     if as_json:
-        print(json.dumps(_imported(folder, taken) | {"warnings": warnings}))
+        print(json.dumps(imported.as_json()))
         return
-    screens = sum(step.screenshot is not None for step in taken.steps)
     out.print(
-        f"{folder}: {len(taken.steps)} steps of {taken.format}, {screens} with a screen",
+        f"{folder}: {len(taken.steps)} steps of {taken.format}, {imported.screens} with a screen",
         markup=False,
         highlight=False,
     )
     _tell_lost("not taken over", taken.lost)
-    for warning in warnings:
+    for warning in imported.warnings():
         err.print(warning, style="yellow", markup=False, highlight=False)
-    out.print(
-        f"next: {command_name()} replay {folder} --mode browser", markup=False, highlight=False
-    )
+    out.print(f"next: {imported.next()}", markup=False, highlight=False)
 
 
 def export_recording(
@@ -101,23 +96,35 @@ def export_recording(
         Path,
         typer.Option("--out", help="File or, of osworld, new or empty folder."),
     ],
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Address of the server that has the pages now, as http://127.0.0.1:8000. "
+            "(default: the recorded one)",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a recording to another tool, and tell what of it that tool has no place for."""
     from agentserve.replay import read_recording
     from agentserve.replay.exporters.formats import export_format
+    from agentserve.replay.exporters.moving import give_at
     from agentserve.replay.exporters.writing import write_given
 
     known = export_format(format_name)
-    given = known.give(read_recording(recording))
+    given = give_at(known.give, read_recording(recording), base_url)
     written = write_given(target, given)
     if as_json:
         files = [str(path) for path in written]
-        print(json.dumps({"format": known.name, "files": files, "lost": list(given.lost)}))
+        told = {"lost": list(given.lost), "warnings": list(given.warnings)}
+        print(json.dumps({"format": known.name, "files": files, **told}))
         return
     for path in written:
         out.print(f"{path}: {path.stat().st_size} bytes", markup=False, highlight=False)
     _tell_lost(f"{known.name} has no place for", given.lost)
+    for warning in given.warnings:
+        err.print(warning, style="yellow", markup=False, highlight=False)
     out.print(f"next: {known.next_step}", markup=False, highlight=False)
 
 
@@ -132,33 +139,6 @@ def _id(asked: str | None, source: Path) -> str:
             hint=f"1 to {_ID_CHARS} letters, digits, - and _",
         )
     return asked
-
-
-def _warnings(folder: Path, taken: Taken) -> list[str]:
-    from agentserve.replay.redaction.passwords import typed_passwords
-
-    found = typed_passwords(taken.steps)
-    if not found:
-        return []
-    steps = ", ".join(map(str, found[:10])) + (" and others" if len(found) > 10 else "")
-    return [
-        f"step {steps}: what is typed into a password's field stands in {folder} in clear; "
-        "to keep it out, remove that folder and import again with --secret NAME, the environment "
-        "variable that holds it"
-    ]
-
-
-def _imported(folder: Path, taken: Taken) -> dict[str, object]:
-    return {
-        "recording": str(folder),
-        "format": taken.format,
-        "version": taken.version,
-        "task": taken.task,
-        "url": taken.url,
-        "steps": len(taken.steps),
-        "screens": sum(step.screenshot is not None for step in taken.steps),
-        "lost": list(taken.lost),
-    }
 
 
 def _tell_lost(what: str, lost: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentserve.cli.console import command_name, err, out, run_until_signal
+from agentserve.cli.console import command, err, out, run_until_signal
 from agentserve.cli.pages import Animations, FixedTime, Har, RandomSeed, page_settings
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.cli.screens import (
@@ -229,5 +229,6 @@ def _tell(finished: Finished, router: str | None, local: bool, as_json: bool) ->
         return
     err.print(f"recorded in {finished.recording}")
     if finished.summary.turns:
-        where = f" --router {router}" if router else " --local" if local else ""
-        err.print(f"next: {command_name()} replay {finished.recording}{where}", style="dim")
+        where = ["--router", router] if router else ["--local"] if local else []
+        shown = f"next: {command('replay', finished.recording, *where)}"
+        err.print(shown, style="dim", markup=False)

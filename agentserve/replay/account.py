@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from agentserve.replay.redaction.secrets import CUT
+
 MAX_LOST = 200
 MAX_ORIGIN_BYTES = 256 * 1024
 """Of what is kept of one step as it was; a line of a bundle has a MiB."""
@@ -12,6 +14,12 @@ MAX_DATA_BYTES = 256 * 1024
 """The same of a recording as a whole, which is kept in its meta.json."""
 _MAX_SENTENCE = 400
 _SHOWN = 8
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of ``most`` characters at most. Its end says where it was cut: there a secret's
+    beginning is looked for, which would not be known for one otherwise."""
+    return text if len(text) <= most else text[: most - 1] + CUT
 
 
 class Account:
@@ -24,7 +32,7 @@ class Account:
     def lose(self, sentence: str, step: int | None = None) -> None:
         """``sentence`` begins in lower case and has no full stop; ``step`` is the number of the
         bundle's step, from 0."""
-        sentence = sentence[:_MAX_SENTENCE]
+        sentence = shortened(sentence, _MAX_SENTENCE)
         if sentence not in self._steps and len(self._steps) >= MAX_LOST:
             self._more += 1
             return
@@ -36,7 +44,7 @@ class Account:
         """A text that fits; that it was longer is a loss."""
         if len(text) > limit:
             self.lose(f"{what} has {len(text)} characters, {limit} are kept", step)
-        return text[:limit]
+        return shortened(text, limit)
 
     def origin(self, value: JsonValue, step: int) -> JsonValue:
         """What is kept of a step as it was: all of it, or None when it is too large."""

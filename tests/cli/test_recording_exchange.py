@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,18 +197,115 @@ def test_an_import_keeps_out_what_it_is_told_to_and_warns_of_a_password(
     flow.write_text(json.dumps({"title": "Sign in with hunter2!", "steps": steps}))
     root = tmp_path / "recordings"
     shown = run("import", flow, "--out", root, "--id", "clear")
-    assert "step 2, 3: what is typed into a password's field stands in" in shown
-    assert "--secret NAME" in shown
+    assert "steps 2, 3: what is typed into a password's field stands in" in shown
+    assert "step 4: a text is typed, in clear; if one is a secret, remove" in shown
+    assert shown.count("again with --secret NAME, the environment variable") == 2
 
     monkeypatch.setenv("PASSWORD", "hunter2!")
     options = ("--out", root, "--id", "hidden", "--secret", "PASSWORD", "--mask", "1,2,3,4")
     told = json.loads(run("import", flow, *options, "--json"))
-    assert [warning.partition(":")[0] for warning in told["warnings"]] == ["step 3"]
+    assert [warning.partition(":")[0] for warning in told["warnings"]] == ["step 3", "step 4"]
+    assert (told["passwords"], told["typed"]) == ([3], [4])
+    assert told["next"].endswith("hidden --mode browser --secret PASSWORD")
     assert told["task"] == "Sign in with {{secret:PASSWORD}}"
     meta = read_recording(root / "hidden").meta
     assert meta.secrets == ["PASSWORD"] and len(meta.masks) == 1
     files = [path for path in (root / "hidden").rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"hunter2" in path.read_bytes()]
+
+
+def flow_of(path: Path, *steps: dict[str, Any]) -> Path:
+    first = {"type": "navigate", "url": "http://127.0.0.1:8000/"}
+    path.write_text(json.dumps({"title": "t", "steps": [first, *steps]}))
+    return path
+
+
+def change(value: str) -> dict[str, Any]:
+    return {"type": "change", "value": value, "selectors": [["#a"]]}
+
+
+def test_only_what_is_typed_in_clear_is_told_and_in_a_line(tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    quiet = flow_of(tmp_path / "quiet.json", change("true"), change(""), change("{{secret:A}}"))
+    told = json.loads(run("import", quiet, "--out", root, "--json"))
+    assert (told["typed"], told["passwords"]) == ([], [])
+    many = flow_of(tmp_path / "many.json", *[change("word")] * 30)
+    shown = run("import", many, "--out", root).splitlines()
+    (line,) = [line for line in shown if "a text is typed" in line]
+    assert line.startswith("steps 1, 2, 3, ") and " 20 and 10 others: a text is typed" in line
+    keys = [{"type": kind, "key": key} for key in "dDeE" for kind in ("keyDown", "keyUp")]
+    told = json.loads(
+        run("import", flow_of(tmp_path / "keys.json", *keys), "--out", root, "--json")
+    )
+    assert len(told["warnings"]) == 1 and "typed in single keys" in told["warnings"][0]
+
+
+def test_a_secret_that_cannot_be_hidden_is_refused_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIN", "dede")
+    keys = [{"type": kind, "key": key} for key in "dede" for kind in ("keyDown", "keyUp")]
+    source = flow_of(tmp_path / "keys.json", *keys)
+    with pytest.raises(RecordingError, match="steps 1 to 4 type a secret in pieces"):
+        run("import", source, "--out", tmp_path / "r", "--secret", "PIN")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("before", range(240, 420, 7))
+def test_a_secret_is_hidden_also_where_a_text_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """What has no equal is quoted, and not whole."""
+    monkeypatch.setenv("LONG", "hunter2!" * 20)
+    action = {"input": {"text": "x" * before + "hunter2!" * 20}}
+    item = {"model_output": {"action": [action]}, "result": [], "state": {}}
+    source = tmp_path / "history.json"
+    source.write_text(json.dumps({"history": [item]}))
+    told = run("import", source, "--out", tmp_path / "r", "--secret", "LONG")
+    files = [path.read_text() for path in (tmp_path / "r").rglob("*") if path.is_file()]
+    assert not [text for text in (told, *files) if "hunter2!" in text]
+
+
+def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what a replay of it needs, in a folder of any name, and with no secret's value."""
+    monkeypatch.setenv("KEY", "hunter2!")
+    odd = {"type": "customStep", "name": "lighthouse", "parameters": {}}
+    source = flow_of(tmp_path / "a.json", change("hunter2!"), change("{{secret:OTHER}}"), odd)
+    root = tmp_path / "my $HOME; 'r"
+    told = json.loads(run("import", source, "--out", root, "--secret", "KEY", "--json"))
+    words = shlex.split(told["next"])
+    assert words[words.index("replay") :] == [
+        "replay", str(root / "a"), "--mode", "browser", "--secret", "KEY", "--secret", "OTHER",
+        "--skip-unsupported",
+    ]  # fmt: skip
+    assert "hunter2" not in told["next"]
+    assert read_recording(root / "a").meta.secrets == ["OTHER", "KEY"]
+    (asked,) = told["warnings"]
+    assert asked == (
+        "step 2: the source itself asks for the secret OTHER; a replay gives it to "
+        "http://127.0.0.1:8000/: see whose page that is"
+    )
+    monkeypatch.chdir(tmp_path)
+    dashed = json.loads(run("import", source, "--out", ".", "--id", "-x", "--json"))
+    assert " replay ./-x --mode browser" in dashed["next"]
+    source.write_text(json.dumps({"title": "t", "steps": [change("")]}))
+    told = json.loads(run("import", source, "--out", root, "--id", "b", "--json"))
+    assert told["next"].startswith('write the page\'s address as "url" in ')
+
+
+def test_an_export_names_the_server_that_it_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    run("import", flow_of(tmp_path / "a.json", change("x")), "--out", root)
+    meta = root / "a" / "meta.json"
+    given = ("--format", "playwright", "--json", "--out")
+    assert json.loads(run("export", root / "a", *given, tmp_path / "a.py"))["warnings"] == []
+    scenario = {"scenario": {"name": "admin/sign-in", "seed": None}}
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | scenario))
+    (told,) = json.loads(run("export", root / "a", *given, tmp_path / "b.py"))["warnings"]
+    assert "http://127.0.0.1:8000" in told and "--base-url" in told
+    assert told in run("export", root / "a", *given[:2], "--out", tmp_path / "c.py")
+    run("export", root / "a", *given, tmp_path / "d.py", "--base-url", "http://b.test")
+    assert "http://b.test/" in (tmp_path / "d.py").read_text()
 
 
 def test_the_help_names_every_format() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from agentserve.core.actions import (
@@ -39,6 +40,7 @@ from agentserve.core.secret_names import placeholder
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
+from agentserve.replay.exporters.chrome_addresses import Addresses
 from agentserve.replay.exporters.chrome_selectors import selectors_of
 from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.places import (
@@ -46,9 +48,10 @@ from agentserve.replay.exporters.places import (
     Tabs,
     start_address,
     tell_failure,
-    whole_address,
 )
 from agentserve.replay.exporters.playwright_locators import position
+from agentserve.replay.exporters.unheld import tell_unheld, tell_unjudged
+from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.chrome import FORMAT
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP
 from agentserve.replay.importers.taken import MAX_STEPS
@@ -95,8 +98,8 @@ def give(recording: Recording) -> Given:
         account.lose(f"it has {len(steps)} steps, and agentserve imports {MAX_STEPS} at most")
     if any(step.screenshot for step in recording.steps):
         account.lose("the screenshots")
-    if any(step.result or step.thought for step in recording.steps):
-        account.lose("what was thought and answered beside the actions")
+    tell_unjudged(recording, account)
+    tell_unheld(recording, account)
     about: dict[str, Any] = {"title": recording.meta.task or recording.meta.id}
     if _from_chrome(recording) and isinstance(recording.meta.imported.data, dict):
         about |= recording.meta.imported.data
@@ -113,8 +116,11 @@ def _from_chrome(recording: Recording) -> bool:
 def _steps(recording: Recording, writing: Writing) -> list[Step]:
     from_chrome = _from_chrome(recording)
     steps = [] if from_chrome else _begin(recording)
+    addresses = Addresses(None if from_chrome else start_address(recording))
+    if recording.steps:
+        addresses.before(recording.steps[0], steps)
     _tell_secrets(steps, None, writing.account)
-    for step in recording.steps:
+    for step, following in zip_longest(recording.taken, recording.steps[1:]):
         if from_chrome and isinstance(step.origin, list):
             given = [source for source in step.origin if isinstance(source, dict)]
         elif from_chrome and isinstance(step.performed, SwitchTab):
@@ -124,6 +130,7 @@ def _steps(recording: Recording, writing: Writing) -> list[Step]:
             given = []
         else:
             given = _given(step, writing, recording.meta.scale)
+            addresses.after(step, given, following)
         _tell_secrets(given, step.index, writing.account)
         steps += given
         writing.tabs.after(step)

@@ -14,5 +14,7 @@ class Given:
     """By their names; one only, where the format is no folder."""
     lost: tuple[str, ...] = ()
     """What the format has no place for, in sentences."""
+    warnings: tuple[str, ...] = ()
+    """What keeps it from being of use as it is, in sentences."""
     is_folder: bool = False
     """Whether the format is a folder of files, however many."""

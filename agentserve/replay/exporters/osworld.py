@@ -27,6 +27,7 @@ from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.places import Focus
 from agentserve.replay.exporters.statements import statements_of
+from agentserve.replay.exporters.unheld import tell_unheld
 from agentserve.replay.importers.osworld import FIRST_SCREEN, FORMAT, RESULT, TRAJECTORY
 from agentserve.replay.redaction.secrets import names_in
 
@@ -112,7 +113,7 @@ def _ours(recording: Recording) -> bool:
 def _is_look(step: StepLine) -> bool:
     """Whether nothing was asked and nothing done: a last look at the screen."""
     asked = step.result or step.thought or step.outcome.status != "ok"
-    own = step.origin is None or (isinstance(step.origin, dict) and "look" in step.origin)
+    own = not step.origin or (isinstance(step.origin, dict) and "look" in step.origin)
     return step.performed is None and not asked and own
 
 
@@ -181,6 +182,7 @@ def _result(recording: Recording, files: _Files) -> None:
 
 def _losses(recording: Recording, files: _Files) -> None:
     """What OSWorld has no place for at all."""
+    tell_unheld(recording, files.account)
     if _ours(recording):
         return
     steps = recording.steps
@@ -188,7 +190,6 @@ def _losses(recording: Recording, files: _Files) -> None:
         ("the task", recording.meta.task),
         ("addresses of pages", any(step.url for step in steps)),
         ("elements", any(step.target or step.to_target for step in steps)),
-        ("aria snapshots", any(step.aria for step in steps)),
         ("what turns cost", any(step.result for step in steps)),
         ("the session", recording.meta.session),
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urljoin
 
 from agentserve.core.actions import Navigate
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize, SwitchTab
@@ -25,14 +24,6 @@ def start_address(recording: Recording) -> str | None:
     acts = (step.performed for step in recording.steps)
     first = next((act for act in acts if not isinstance(act, Resize)), None)
     return None if isinstance(first, Navigate) else recording.meta.url or None
-
-
-def whole_address(base: str, url: str) -> str:
-    """An address as seen from the page at ``base``."""
-    try:
-        return urljoin(base, url)
-    except ValueError:  # no address at all: going there fails, as it did
-        return url
 
 
 def tell_failure(step: StepLine, account: Account) -> None:

@@ -38,9 +38,10 @@ from agentserve.core.actions.recorded import (
 )
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.exporters.places import Focus, tell_failure, whole_address
+from agentserve.replay.exporters.places import Focus, tell_failure
 from agentserve.replay.exporters.playwright_locators import locator, position
 from agentserve.replay.exporters.python_text import Address, call, literal, said
+from agentserve.replay.importers.addresses import whole_address
 
 Lines = list[str]
 

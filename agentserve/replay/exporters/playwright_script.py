@@ -14,6 +14,7 @@ from agentserve.replay.exporters.given import Given
 from agentserve.replay.exporters.places import start_address
 from agentserve.replay.exporters.playwright_lines import Writing
 from agentserve.replay.exporters.python_text import SECRETS, Address, call, literal, secrets_in
+from agentserve.replay.exporters.unheld import tell_unheld, tell_unjudged
 
 _HELPERS = {
     "kind": '''
@@ -57,10 +58,12 @@ def give(recording: Recording) -> Given:
     writing = Writing(account)
     start = start_address(recording)
     body = [call("page.goto", Address(start))] if start else []
-    for step in recording.steps:
+    for step in recording.taken:
         body += writing.lines(step)
     if any(step.screenshot for step in recording.steps):
         account.lose("the screenshots: the script compares nothing with them")
+    tell_unjudged(recording, account)
+    tell_unheld(recording, account)
     secrets, quotes = secrets_in(body)
     for name in secrets:
         account.lose(f"the secret {name}: the script takes the environment variable {name} for it")
@@ -82,7 +85,6 @@ def _script(
         else []
     )
     steps = "\n".join(f"    {line}" for line in [*tabs, "page = context.new_page()", *body])
-    values = ", ".join(f"{literal(name)}: os.environ[{literal(name)}]" for name in secrets)
     return _SCRIPT.format(
         id=meta.id,  # letters, digits, - and _
         times="import time\n" if "tab" in uses else "",
@@ -91,12 +93,22 @@ def _script(
         task=literal(meta.task),
         viewport=literal(meta.viewport.model_dump()),
         scale=literal(max(meta.scale, 1.0)),  # below 1 only the pictures were made smaller
-        secrets=f"{SECRETS} = {{{values}}}\n" if secrets else "",
+        secrets=_TAKE_SECRETS.format(names=literal(secrets), secrets=SECRETS) if secrets else "",
         helpers="".join(f"\n{text}" for name, text in _HELPERS.items() if name in uses),
         steps=steps,
     )
 
 
+_TAKE_SECRETS = """\
+# no recording holds a secret: it is taken from the environment variable of its name
+{secrets} = {{name: os.environ.get(name, "") for name in {names}}}
+if missing := [name for name, value in {secrets}.items() if not value]:
+    raise SystemExit(
+        f"set the environment variable {{' and '.join(missing)}}: the recording types a secret of "
+        f"that name, and does not hold it. For example: read -rs {{missing[0]}}; "
+        f"export {{missing[0]}}"
+    )
+"""
 _SCRIPT = '''\
 """The recording {id}, to be run with Python. It needs Playwright and a Chromium: Playwright's own,
 or the one that the environment's CHROMIUM names."""
@@ -116,7 +128,7 @@ def run(context: BrowserContext) -> None:
 
 if __name__ == "__main__":
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM"))
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM") or None)
         run(browser.new_context(viewport=VIEWPORT, device_scale_factor=SCALE))
         browser.close()
 '''

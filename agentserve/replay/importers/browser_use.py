@@ -17,13 +17,15 @@ import binascii
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentserve.core.actions.recorded import RecordedAction
+from agentserve.core.actions import Back, Navigate
+from agentserve.core.actions.recorded import CloseTab, OpenTab, RecordedAction, SwitchTab
+from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_SCREENSHOT_BYTES,
@@ -32,7 +34,7 @@ from agentserve.replay.bundle.format import (
     StepLine,
 )
 from agentserve.replay.importers.browser_use_actions import Told, read_action
-from agentserve.replay.importers.browser_use_elements import element_of
+from agentserve.replay.importers.browser_use_elements import element_of, is_password_field
 from agentserve.replay.importers.losses import MAX_WORDS, task_of
 from agentserve.replay.importers.sources import (
     Pictures,
@@ -46,13 +48,25 @@ from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
 FORMAT = "browser-use"
 DEFAULT_VIEWPORT = Size(width=1280, height=720)
+MAX_TABS = 1000
 _MAX_ACTIONS = 100
 _MAX_THOUGHT = 20_000
 _THOUGHTS = ("thinking", "evaluation_previous_goal", "memory", "next_goal")
 _PAGE = re.compile(r"(https?|file):")
 """What a browser shows first, as ``chrome://newtab``, is no page."""
 _TASK = ("<user_request>\n", "\n</user_request>")
-_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
+_LEAVING = (Back, CloseTab, Navigate, OpenTab, SwitchTab)
+"""Actions after which another page is in front."""
+
+
+class _Act(NamedTuple):
+    """What one of an item's actions did."""
+
+    performed: RecordedAction | None = None
+    target: ElementTarget | None = None
+    outcome: Outcome = Outcome(status="ok")
+    password: bool = False
+    """Whether its element is a password's field."""
 
 
 def take(path: Path) -> Taken:
@@ -76,10 +90,15 @@ def take(path: Path) -> Taken:
             "screen of another device pixel ratio than 1, scrolled pages and points are too large"
         )
     steps: list[StepLine] = []
+    passwords: list[int] = []
     tabs: dict[str, None] = {}
     for item, screen in zip(items, screens, strict=True):
         tabs |= dict.fromkeys(_tabs(item))
-        steps += _steps(item, screen, viewport, tuple(tabs), len(steps), account)
+        if len(tabs) > MAX_TABS:
+            raise RecordingError(f"{name}: more than {MAX_TABS} tabs")
+        acts = _acts(item, viewport, tuple(tabs), len(steps), account)
+        passwords += [len(steps) + part for part, act in enumerate(acts) if act.password]
+        steps += _steps(item, screen, acts, len(steps), account)
         if len(steps) > MAX_STEPS:
             raise RecordingError(f"{name}: over {MAX_STEPS} actions")
     return Taken(
@@ -91,6 +110,7 @@ def take(path: Path) -> Taken:
         created_at=_time(items[0]),
         end=_end(steps, items[-1]),
         screenshots=pictures.by_sha,
+        passwords=tuple(passwords),
         data=account.data({key: value for key, value in history.items() if key != "history"}),
         lost=account.sentences(),
     )
@@ -110,7 +130,8 @@ def _screen(item: dict[str, Any], where: str, pictures: Pictures) -> str | None:
         except (binascii.Error, ValueError) as error:
             raise RecordingError(f"{where}: its screenshot is not base64") from error
     if path:
-        return pictures.named(_FOLDERS.sub("", path), where, within=("", "screenshots/"))
+        own = path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
+        return pictures.named(own, where, within=("", "screenshots/"))
     return None
 
 
@@ -119,55 +140,65 @@ def _tabs(item: dict[str, Any]) -> list[str]:
     return [text_in(tab, "target_id") for tab in _objects(_object(item, "state").get("tabs"))]
 
 
-def _steps(
-    item: dict[str, Any],
-    screen: str | None,
-    viewport: Size,
-    tabs: tuple[str, ...],
-    index: int,
-    account: Account,
-) -> list[StepLine]:
-    state, output = _object(item, "state"), _object(item, "model_output")
+def _acts(
+    item: dict[str, Any], viewport: Size, tabs: tuple[str, ...], index: int, account: Account
+) -> list[_Act]:
+    """What was done in an item, at least one; ``index`` is the number of its first step."""
     results = _objects(item.get("result"))
-    elements = state.get("interacted_element")
+    elements = _object(item, "state").get("interacted_element")
     elements = elements if isinstance(elements, list) else []
-    asked = _objects(output.get("action"))
-    acts: list[tuple[RecordedAction | None, Any, Outcome]] = []
+    asked = _objects(_object(item, "model_output").get("action"))
+    acts: list[_Act] = []
     if len(asked) > _MAX_ACTIONS:
         account.lose(f"{len(asked)} actions; the first {_MAX_ACTIONS} are taken over", index)
     for part, action in enumerate(asked[:_MAX_ACTIONS]):
         if results and part >= len(results):
-            left = ", ".join(str(next(iter(one), "?"))[:40] for one in asked[part:_MAX_ACTIONS])
+            left = ", ".join(
+                shortened(str(next(iter(one), "?")), 40) for one in asked[part:_MAX_ACTIONS]
+            )
             account.lose(f"actions that were not done any more: {left}", index)
             break
         result = results[part] if results else {}
-        target = element_of(elements[part]) if part < len(elements) else None
-        told = Told(viewport, target, result, tabs, index + len(acts), account)
+        element = elements[part] if part < len(elements) else None
+        told = Told(viewport, element_of(element), result, tabs, index + len(acts), account)
         performed, at = read_action(action, told)
         outcome = _outcome(result, index + len(acts), account)
-        acts += [(one, at, outcome) for one in performed or (None,)]
+        password = is_password_field(element)
+        acts += [_Act(one, at, outcome, password) for one in performed or (None,)]
     if not acts:
         account.lose("it has no action", index)
-        acts = [(None, None, _outcome(results[0] if results else {}, index, account))]
+        acts = [_Act(outcome=_outcome(results[0] if results else {}, index, account))]
+    return acts
+
+
+def _steps(
+    item: dict[str, Any], screen: str | None, acts: list[_Act], index: int, account: Account
+) -> list[StepLine]:
+    state = _object(item, "state")
     kept = {key: value for key, value in state.items() if key != "screenshot"}
-    thought = _thought(output)
-    url = account.cut(text_in(state, "url"), 2000, "its address", index)
-    return [
-        StepLine(
-            index=index + part,
-            url=url if _PAGE.match(url) else "",
-            screenshot=None if part else screen,
-            performed=performed,
-            target=target,
-            outcome=outcome,
-            step_ms=None if part else _milliseconds(item),
-            thought="" if part else account.cut(thought, _MAX_THOUGHT, "thought", index),
-            origin={"part": part}
-            if part
-            else account.origin({"item": {**item, "state": kept}}, index),
+    thought = _thought(_object(item, "model_output"))
+    url = account.cut(text_in(state, "url"), MAX_WORDS, "its address", index)
+    url = url if _PAGE.match(url) else ""
+    steps = []
+    for part, act in enumerate(acts):
+        steps.append(
+            StepLine(
+                index=index + part,
+                url=url,
+                screenshot=None if part else screen,
+                performed=act.performed,
+                target=act.target,
+                outcome=act.outcome,
+                step_ms=None if part else _milliseconds(item),
+                thought="" if part else account.cut(thought, _MAX_THOUGHT, "thought", index),
+                origin={"part": part}
+                if part
+                else account.origin({"item": {**item, "state": kept}}, index),
+            )
         )
-        for part, (performed, target, outcome) in enumerate(acts)
-    ]
+        if isinstance(act.performed, _LEAVING):  # where to is told by the next item only
+            url = ""
+    return steps
 
 
 def _begin(steps: list[StepLine]) -> str:
@@ -222,7 +253,9 @@ def _time(item: dict[str, Any]) -> datetime | None:
 
 def _milliseconds(item: dict[str, Any]) -> float | None:
     start, end = _seconds(item, "step_start_time"), _seconds(item, "step_end_time")
-    return None if start is None or end is None else round((end - start) * 1000, 3)
+    if start is None or end is None or end < start:
+        return None
+    return round((end - start) * 1000, 3)
 
 
 def _object(values: dict[str, Any], name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from agentserve.core.actions.union import MODIFIERS, Back, Click, Done, Navigate
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import BadAction
 from agentserve.core.screens import Size
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.importers.sources import text_in
 
 Values = dict[str, Any]
@@ -111,7 +111,7 @@ def read_action(action: Values, told: Told) -> tuple[Acts, ElementTarget | None]
         told.account.lose(f"{name} only reads: nothing is done in its place", told.step)
         return (), None
     if name not in _READERS:
-        told.account.lose(f"there is no action for {name[:100]!r}", told.step)
+        told.account.lose(f"there is no action for {shortened(name, 100)!r}", told.step)
         return _unsupported(name, values), told.target
     try:
         return _READERS[name](values, told), _placed(told)
@@ -131,7 +131,8 @@ def _placed(told: Told) -> ElementTarget | None:
 
 
 def _unsupported(name: str, values: Values) -> Acts:
-    return (Unsupported(what=f"{name or 'an action without a name'} {json.dumps(values)}"[:2000]),)
+    what = f"{name or 'an action without a name'} {json.dumps(values)}"
+    return (Unsupported(what=shortened(what, 2000)),)
 
 
 def _click(values: Values, told: Told) -> Acts:
@@ -183,7 +184,7 @@ def _send_keys(values: Values, told: Told) -> Acts:
     if held and last.strip() and all(name in MODIFIERS for name in held):
         key = _key(last)
         if len(key) > 1 and key not in _KEYS:
-            raise BadAction(f"no key is called {key[:40]!r}")
+            raise BadAction(f"no key is called {shortened(key, 40)!r}")
         return press([*held, key])
     return press([_key(text)]) if _key(text) in _KEYS else checks.typed(text)
 
@@ -230,7 +231,7 @@ def _search(values: Values, told: Told) -> Acts:
 
 def _search_with(engine: str, values: Values, told: Told) -> Acts:
     if engine not in _SEARCH:
-        raise BadAction(f"no search engine {engine[:40]!r}")
+        raise BadAction(f"no search engine {shortened(engine, 40)!r}")
     query = quote_plus(checks.text_of(values.get("query"), "query"))
     return _navigate({"url": _SEARCH[engine].format(query)}, told)
 

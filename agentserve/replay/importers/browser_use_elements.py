@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agentserve.core.elements import ElementTarget, PageBox, Selector
+from agentserve.replay.account import shortened
 from agentserve.replay.bundle.sense import MAX_PX
+from agentserve.replay.importers.password_fields import is_password
 from agentserve.replay.importers.sources import text_in
 
 _MAX_WORDS = 2000
@@ -38,8 +40,14 @@ def element_of(told: Any) -> ElementTarget | None:
         selectors=tuple((one,) for one in selectors),
         box=box,
         tag=tag,
-        text=name[:_MAX_WORDS],
+        text=shortened(name, _MAX_WORDS),
     )
+
+
+def is_password_field(told: Any) -> bool:
+    """Whether such an element is a password's field."""
+    attributes = told.get("attributes") if isinstance(told, dict) else None
+    return isinstance(attributes, dict) and is_password(attributes)
 
 
 def _selector(engine: Any, value: str, role: str | None = None) -> list[Selector]:

@@ -7,25 +7,30 @@ step keeps Chrome's own in ``origin``, as a list: keys that go down and up becom
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from agentserve.core.actions import Navigate
-from agentserve.core.actions.recorded import SwitchTab
+from agentserve.core.actions.recorded import CloseTab, SwitchTab
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
+from agentserve.replay.account import shortened
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.importers.chrome_steps import STEPS, Flow, Read
+from agentserve.replay.importers.addresses import whole_page
+from agentserve.replay.importers.chrome_steps import CUSTOM_STEP, STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke
 from agentserve.replay.importers.losses import MAX_WORDS, task_of, tell_unsupported
+from agentserve.replay.importers.playwright_targets import MAX_TABS
 from agentserve.replay.importers.sources import read_json_object, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
 
 FORMAT = "chrome-recorder"
 
+_PAGE = re.compile(r"(https?|file):")
 _DEFAULT_VIEWPORT = Size(width=1280, height=720)
 _MAX_STROKES = 10
 """That a chord of our modifiers and one key has."""
@@ -68,9 +73,11 @@ class _Reader:
         self._flow = flow
         self.steps: list[StepLine] = []
         self.first_url = ""
-        self._url = ""
-        self._tabs = ["main"]
+        self._urls = {"main": ""}
+        """Of the pages in the tabs, in the order in which the flow first names those."""
         self._tab = "main"
+        self._told = False
+        """Whether the last step said where its page is then."""
 
     def read(self) -> None:
         at = 0
@@ -89,6 +96,8 @@ class _Reader:
                 )
             self._append(read(self._flow, step), [step])
             at += 1
+        if self._told:  # there is no step that shows it
+            self.steps.append(StepLine(index=len(self.steps), url=self._urls[self._tab], origin=[]))
 
     def _append(self, read: Read, sources: list[Fields]) -> None:
         action, target, to_target = read
@@ -97,7 +106,8 @@ class _Reader:
         self.steps.append(
             StepLine(
                 index=len(self.steps),
-                url=self._url,
+                # which tab is in front before one is brought there is not told
+                url="" if isinstance(action, SwitchTab) else self._urls[self._tab],
                 performed=action,
                 target=target,
                 to_target=to_target,
@@ -106,40 +116,50 @@ class _Reader:
         )
         self._flow.index = len(self.steps)
         if isinstance(action, Navigate):
-            self._url = action.url
+            self._urls[self._tab] = whole_page(action.url)
             self.first_url = self.first_url or action.url
+        elif isinstance(action, CloseTab):
+            self._urls[self._tab] = ""
+        self._told = False
         for source in sources:
             self._went_to(source)
 
     def _went_to(self, source: Fields) -> None:
-        """Where an asserted navigation says that the page is after the step."""
+        """Where an asserted navigation, or a step of ours, says that the page is after it."""
+        if source.text("type") == "customStep" and source.text("name") == CUSTOM_STEP:
+            self._is_at(source.inner("parameters").text("url", ""))
         for event in source.list("assertedEvents", []):
             fields = Fields(event, f"{source.entry}: assertedEvents")
             if fields.text("type") != "navigation":
                 raise fields.wrong("type", "'navigation'")
-            url = fields.text("url", "")
-            if url and source.values.get("type") != "navigate":
-                self._url = self._flow.account.cut(
-                    url, MAX_WORDS, "the page's address", len(self.steps)
-                )
+            self._is_at(fields.text("url", ""))
             if fields.text("title", ""):
                 self._flow.account.lose(
                     "the title that the page has then is not checked", len(self.steps) - 1
                 )
 
+    def _is_at(self, url: str) -> None:
+        if url:
+            self._told = True
+            self._urls[self._tab] = self._flow.account.cut(
+                url, MAX_WORDS, "the page's address", len(self.steps)
+            )
+
     def _switch(self, step: Fields) -> None:
         tab = step.text("target", "main")
         if tab == self._tab:
             return
-        if tab not in self._tabs:
-            self._tabs.append(tab)
+        if opened := tab not in self._urls:
             self._flow.account.lose(
                 "tabs are numbered in the order in which the flow first names them"
             )
-        if len(self._tabs) > 1000:
-            raise RecordingError(f"{step.entry}: more than 1000 tabs")
+        if len(self._urls) >= MAX_TABS and opened:
+            raise RecordingError(f"{step.entry}: more than {MAX_TABS} tabs")
+        index = len(self._urls) if opened else list(self._urls).index(tab)
+        self._append(Read(SwitchTab(index=index)), [])
+        # Chrome calls all tabs but the first by their pages' addresses
+        self._urls[tab] = shortened(tab, MAX_WORDS) if _PAGE.match(tab) else self._urls.get(tab, "")
         self._tab = tab
-        self._append(Read(SwitchTab(index=self._tabs.index(tab))), [])
 
     def _keys(self, at: int) -> int:
         """Takes the keys from ``at`` on, as one chord or one stroke; returns how many."""

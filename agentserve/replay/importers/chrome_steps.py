@@ -23,7 +23,7 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.importers.chrome_selectors import chains_of
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.losses import timeout_s
@@ -177,7 +177,7 @@ def _custom(flow: Flow, step: Fields) -> Read:
 
 
 def _unsupported(what: str) -> Read:
-    return Read(Unsupported(what=what[:2000]))
+    return Read(Unsupported(what=shortened(what, 2000)))
 
 
 STEPS: dict[str, Callable[[Flow, Fields], Read]] = {

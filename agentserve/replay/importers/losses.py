@@ -7,7 +7,7 @@ from typing import Any
 
 from agentserve.core.actions import Wait
 from agentserve.core.actions.recorded import Unsupported
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.bundle.format import MAX_TASK_CHARS
 from agentserve.replay.importers.fields import Fields
 
@@ -22,9 +22,13 @@ _MAX_WAIT_S = 30
 _EMULATED = (
     "isMobile", "hasTouch", "userAgent", "locale", "timezoneId", "geolocation", "permissions",
     "colorScheme", "reducedMotion", "forcedColors", "contrast", "extraHTTPHeaders",
-    "httpCredentials", "offline", "proxy", "storageState", "baseURL",
+    "httpCredentials", "offline", "proxy", "storageState",
+    "clientCertificates",
 )  # fmt: skip
 """Options of Playwright's contexts that change what pages show, and that no replay sets."""
+_CREDENTIALS = {
+    "httpCredentials", "proxy", "storageState", "extraHTTPHeaders", "clientCertificates", "env",
+}  # fmt: skip
 _DEFAULTS = (None, False, "", [], {}, "light", "no-preference", "none")
 
 
@@ -42,12 +46,21 @@ def tell_options(options: Fields, account: Account) -> None:
         account.lose(f"the browser's options {', '.join(names)}: a replay has its own")
 
 
+def without_credentials(header: dict[str, Any]) -> dict[str, Any]:
+    """Options of Playwright without those that hold passwords, cookies and keys: no recording needs
+    them, and their values are no texts that ``--secret`` is told of."""
+    return {
+        name: without_credentials(value) if isinstance(value, dict) else value
+        for name, value in header.items()
+        if name not in _CREDENTIALS
+    }
+
+
 def tell_unsupported(action: Any, account: Account, step: int) -> None:
     """What has no equal is a loss, wherever it was found to have none."""
     if isinstance(action, Unsupported):
-        account.lose(
-            f"{action.what[:300]} has no equal; a replay stops there unless told to go by", step
-        )
+        what = shortened(action.what, 300)
+        account.lose(f"{what} has no equal; a replay stops there unless told to go by", step)
 
 
 def waits(seconds: float, account: Account, step: int) -> list[Wait]:

@@ -26,7 +26,7 @@ from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.errors import BadAction, RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
     MAX_STEPS_BYTES,
@@ -175,8 +175,10 @@ def _computer_13(
     try:
         actions = pyautogui.read_each(calls, space, pointer)
     except BadAction as error:
-        account.lose(f"the action {kind[:100]!r} was not understood: {error.message}", step)
-        return (Unsupported(what=f"the action {kind[:100]}"),)
+        account.lose(
+            f"the action {shortened(kind, 100)!r} was not understood: {error.message}", step
+        )
+        return (Unsupported(what=f"the action {shortened(kind, 100)}"),)
     for action in actions:
         tell_unsupported(action, account, step)
     return actions

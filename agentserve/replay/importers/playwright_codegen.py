@@ -16,6 +16,7 @@ from agentserve.core.actions.recorded import (
     Fill,
     HoverElement,
     OpenTab,
+    SwitchTab,
     Unsupported,
     WaitFor,
 )
@@ -24,9 +25,15 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import StepLine
+from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
-from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
+from agentserve.replay.importers.losses import (
+    MAX_WORDS,
+    tell_options,
+    tell_unsupported,
+    without_credentials,
+)
 from agentserve.replay.importers.playwright_targets import Tabs, click, element
 from agentserve.replay.importers.sources import read_lines, read_source, words
 from agentserve.replay.importers.taken import MAX_STEPS, Taken
@@ -53,6 +60,7 @@ def take_lines(data: bytes, name: str) -> Taken:
     actions = _Actions()
     for where, line in lines:
         actions.take(Fields(line, where))
+    actions.end()
     context = options.inner("contextOptions") if "contextOptions" in header else Fields({}, entry)
     viewport = _DEFAULT_VIEWPORT
     if isinstance(context.values.get("viewport"), dict):
@@ -67,7 +75,7 @@ def take_lines(data: bytes, name: str) -> Taken:
         steps=tuple(actions.steps),
         url=actions.first_url,
         scale=scale,
-        data=actions.account.data(header),
+        data=actions.account.data(without_credentials(header)),
         lost=actions.account.sentences(),
     )
 
@@ -81,6 +89,13 @@ class _Actions:
         self.first_url = ""
         self._tabs = Tabs([])
         self._urls: dict[str, str] = {}
+        self._told = ""
+        """Where the last action brought its page."""
+
+    def end(self) -> None:
+        """To be called after the last line: no action shows where that one led."""
+        if self._told:
+            self.steps.append(StepLine(index=len(self.steps), url=self._told))
 
     def take(self, line: Fields) -> None:
         name, page = line.text("name"), line.text("pageGuid", "")
@@ -120,30 +135,35 @@ class _Actions:
         self.steps.append(
             StepLine(
                 index=len(self.steps),
-                url=self._urls.get(page, ""),
+                # which tab is in front before one is brought there is not told
+                url="" if isinstance(action, SwitchTab) else self._urls.get(page, ""),
                 performed=action,
                 target=target,
                 origin=origin,
             )
         )
         if isinstance(action, Navigate | OpenTab):
-            self._urls[page] = action.url
+            self._urls[page] = whole_page(action.url)
             self.first_url = self.first_url or (action.url if action.url not in _BLANK else "")
 
     def _signals(self, page: str, line: Fields) -> None:
         """What the action brought about."""
+        self._told = ""
         for value in line.list("signals", []):
             signal = Fields(value, f"{line.entry}: signals")
             match signal.text("name"):
                 case "navigation":
                     url, step = signal.text("url", ""), len(self.steps)
-                    self._urls[page] = self.account.cut(url, MAX_WORDS, "the page's address", step)
+                    cut = self.account.cut(url, MAX_WORDS, "the page's address", step)
+                    self._urls[page] = self._told = cut
                 case "popup":
                     self._tabs.opens(signal.text("popupPageGuid", signal.text("popupAlias", "")))
                 case "dialog":
                     self.account.lose("how its dialog was answered", len(self.steps) - 1)
                 case "download":
                     self.account.lose("its download", len(self.steps) - 1)
+                case name:
+                    self.account.lose(f"its signal {words(name)}", len(self.steps) - 1)
 
     def target(self, line: Fields, **known: Any) -> ElementTarget | None:
         return element(line.text("selector"), self.account, len(self.steps), **known)

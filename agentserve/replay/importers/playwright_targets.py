@@ -12,7 +12,7 @@ from agentserve.core.actions.recorded import ClickElement, SwitchTab, Unsupporte
 from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.playwright_selectors import chain_of
 from agentserve.replay.importers.sources import words
@@ -116,4 +116,4 @@ def click(button: str, clicks: int, modifiers: list[str], point: tuple[int, int]
     except ValidationError:
         what = f"{clicks} clicks of the button {words(button)}"
         what += f" with {words(modifiers)} held" if modifiers else ""
-        return Unsupported(what=what[:2000])
+        return Unsupported(what=shortened(what, 2000))

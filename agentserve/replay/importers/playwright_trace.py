@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentserve.core.actions import Navigate
+from agentserve.core.actions import Navigate, Type
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Resize
 from agentserve.core.config import MIB
 from agentserve.core.elements import ElementTarget
@@ -23,6 +23,7 @@ from agentserve.replay.account import Account
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepLine
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
+from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.archive import Archive, open_archive
 from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
 from agentserve.replay.importers.pictures import png_of
@@ -39,6 +40,8 @@ MAX_PICTURES_BYTES = 512 * MIB
 _BLANK = "about:blank"
 _DEFAULT_VIEWPORT = Size(width=1280, height=720)
 _SHOWN_METHODS = 12
+_STAYING = {"fill", "hover", "hover_element", "resize", "scroll", "scroll_to", "wait", "wait_for"}
+"""Actions that bring no other page."""
 
 
 def take(path: Path) -> Taken:
@@ -62,7 +65,9 @@ class _Assembly:
         self._trace = self._chosen()
         self._tabs = Tabs(self._trace.pages)
         self._viewport = self._first_viewport()
-        self._reader = Reader(self._account, self._viewport)
+        base = self._trace.options.values.get("baseURL")
+        base = base if isinstance(base, str) else ""
+        self._reader = Reader(self._account, self._viewport, base)
         self._mouse = trace_mouse.Mouse(self._account, self._viewport)
         self._url = ""
         self._page = self._trace.pages[0] if self._trace.pages else ""
@@ -75,6 +80,9 @@ class _Assembly:
         """Of the steps' screens; a screencast begins before the page has its size."""
         self._passed: Counter[str] = Counter()
         self._failure = ""
+        self._passwords: list[int] = []
+        self._left = False
+        """Whether the last action may have brought another page than it names."""
 
     def taken(self) -> Taken:
         viewport, trace = self._viewport, self._trace  # the viewport changes with a Resize
@@ -97,6 +105,7 @@ class _Assembly:
                 turns=len(self._steps),
             ),
             screenshots=self._pictures,
+            passwords=tuple(self._passwords),
             lost=self._account.sentences(),
         )
 
@@ -120,13 +129,16 @@ class _Assembly:
                 f"{self._name}: {len(members)} .trace files in it; one to {MAX_TRACES} are read",
                 hint="context.tracing.stop(path=…) writes a zip with one",
             )
-        traces = [read_trace(self._archive, member) for member in members]
-        ours = [trace for trace in traces if trace.origin == "library"] or traces
-        best = max(ours, key=lambda trace: len(trace.calls))
-        if len(ours) > 1:
-            self._account.lose(
-                f"only the longest of the {len(ours)} browser contexts is taken over"
-            )
+        found: Counter[bool] = Counter()
+
+        def read(member: str) -> Trace:
+            trace = read_trace(self._archive, member)
+            found[_is_own(trace)] += 1
+            return trace
+
+        best = max(map(read, members), key=_rank)  # the others are not held
+        if (contexts := found[_is_own(best)]) > 1:
+            self._account.lose(f"only the longest of the {contexts} browser contexts is taken over")
         return best
 
     def _first_viewport(self) -> Size:
@@ -159,9 +171,12 @@ class _Assembly:
             url = self._account.cut(call.url, MAX_WORDS, "the page's address", len(self._steps))
             # a tab that shows nothing yet: a replay begins where the recording went first
             self._url = "" if url == _BLANK else url
+        elif self._left:  # without a snapshot of it, nothing tells where to
+            self._url = ""
+        self._left = False
         switch = self._tabs.goes_to(call.page)
         if switch is not None:
-            self._add(StepLine(index=len(self._steps), url=self._url, performed=switch))
+            self._add(StepLine(index=len(self._steps), url="", performed=switch))
         if not act.actions:
             return
         origin = self._account.origin(
@@ -174,6 +189,8 @@ class _Assembly:
         self._failure = ""
         for number, action in enumerate(act.actions):
             tell_unsupported(action, self._account, len(self._steps))
+            if call.password:
+                self._passwords.append(len(self._steps))
             self._add(
                 StepLine(
                     index=len(self._steps),
@@ -212,12 +229,13 @@ class _Assembly:
 
     def _follow(self, action: Any) -> None:
         if isinstance(action, Navigate):
-            self._url = action.url
+            self._url = whole_page(action.url)
             self._first_url = self._first_url or action.url
         elif isinstance(action, Resize):
             self._viewport = self._reader.viewport = self._mouse.viewport = action.size
         elif isinstance(action, CloseTab):
             self._tabs.closes()
+        self._left = self._left or _leaves(action)
 
     def _screenshot(self, call: Call) -> str | None:
         """The SHA-256 of the screen that the call found."""
@@ -265,6 +283,22 @@ class _Assembly:
             account.lose(f"that screens have several scales: {scales}")
         if trace.times and not trace.screenshots:
             account.lose("the screens are frames of a screencast: smaller, and JPEG before")
+
+
+def _is_own(trace: Trace) -> bool:
+    """Of a browser's context, not of a test's runner."""
+    return trace.origin == "library"
+
+
+def _rank(trace: Trace) -> tuple[bool, int]:
+    return _is_own(trace), len(trace.calls)
+
+
+def _leaves(action: Any) -> bool:
+    """Whether an action may bring a page of which it does not tell the address."""
+    if isinstance(action, Type):
+        return "\n" in action.text
+    return not isinstance(action, Navigate) and action.kind not in _STAYING
 
 
 def _time(wall_time_ms: float) -> datetime | None:

@@ -11,7 +11,7 @@ from agentserve.core.actions.recorded import RecordedAction, Unsupported
 from agentserve.core.actions.union import Done
 from agentserve.core.errors import BadAction
 from agentserve.core.runs import EndReason
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
 from agentserve.replay.importers.losses import MAX_WORDS, tell_unsupported
 
 _FRACTIONS = re.compile(r"\b(?:sleep|wait)\((?:\w+=)?(\d*\.\d*[1-9])")
@@ -24,8 +24,8 @@ def read_statements(
     try:
         actions = pyautogui.read(text, space, pointer)
     except BadAction as error:
-        account.lose(f"{text[:200]!r} was not understood: {error.message}", step)
-        return (Unsupported(what=text[:2000] or "nothing"),)
+        account.lose(f"{shortened(text, 200)!r} was not understood: {error.message}", step)
+        return (Unsupported(what=shortened(text, 2000) or "nothing"),)
     for action in actions:
         tell_unsupported(action, account, step)
         if len(getattr(action, "text", "")) == MAX_WORDS and isinstance(action, Done):

@@ -26,7 +26,9 @@ from agentserve.replay.bundle.format import (
 )
 from agentserve.replay.bundle.sense import check_steps
 from agentserve.replay.bundle.writer import RecordingWriter
+from agentserve.replay.redaction.passwords import typed_in_pieces
 from agentserve.replay.redaction.redaction import Redaction
+from agentserve.replay.redaction.secrets import names_in
 
 MAX_STEPS = 5000
 
@@ -49,6 +51,8 @@ class Taken:
     """PNGs by the SHA-256 that steps name."""
     lost: tuple[str, ...] = ()
     """What could not be taken over, in sentences."""
+    passwords: tuple[int, ...] = ()
+    """Indices of the steps whose element the source knows for a password's field."""
     data: JsonValue = None
     """Of the whole, for an export into the same format."""
 
@@ -72,8 +76,15 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
         url=taken.url,
         viewport=taken.viewport,
         scale=taken.scale,
+        # of a recording that had them taken out already, as our own exports have
+        secrets=names_in("".join(said(step) for step in taken.steps)),
     )
     _check_sizes(taken)
+    if redaction is not None and (found := typed_in_pieces(taken.steps, redaction.secrets)):
+        raise RecordingError(
+            f"steps {found[0]} to {found[-1]} type a secret in pieces: it cannot be hidden in them",
+            hint="record it again with the secret pasted, or filled in at once",
+        )
     for found in check_steps(meta, taken.steps, {}):
         if found.certain:
             raise RecordingError(f"step {found.number - 1}: {found.reason}")
@@ -93,6 +104,11 @@ def write_taken(root: Path, name: str, taken: Taken, redaction: Redaction | None
         return _moved(writer.folder, root)
     finally:  # after an interrupt as well
         shutil.rmtree(building, ignore_errors=True)
+
+
+def said(step: StepLine) -> str:
+    """All texts of what is done in a step."""
+    return step.performed.model_dump_json() if step.performed is not None else ""
 
 
 def _moved(folder: Path, root: Path) -> Path:

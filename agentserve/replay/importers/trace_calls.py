@@ -23,7 +23,8 @@ from agentserve.core.actions.recorded import (
 )
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
-from agentserve.replay.account import Account
+from agentserve.replay.account import Account, shortened
+from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
 from agentserve.replay.importers.losses import timeout_s, waits
@@ -45,9 +46,11 @@ class Act(NamedTuple):
 class Reader:
     """Reads calls; ``step`` is the number that the next step of ours will have."""
 
-    def __init__(self, account: Account, viewport: Size) -> None:
+    def __init__(self, account: Account, viewport: Size, base_url: str = "") -> None:
+        """``base_url`` is what addresses of calls are seen from; empty: they are whole."""
         self.account = account
         self.viewport = viewport
+        self.base_url = base_url
         self.step = 0
         self.focused: ElementTarget | None = None
         """What was given the focus by a call of its own: the keys that follow are for it."""
@@ -61,6 +64,8 @@ class Reader:
         if read is None:
             return None
         params = Fields(call.params, call.fields.entry)
+        if params.values.get("trial") is True:  # it only looks whether it could be done
+            return None
         if not call.method.startswith("Page.keyboard"):
             self.focused = None
         try:
@@ -93,11 +98,21 @@ class Reader:
             self.step,
             box=call.boxes[at] if at < len(call.boxes) else None,
             point=call.points[at] if at < len(call.points) else None,
+            offset=_offset(params),
         )
 
 
+def _offset(params: Fields) -> tuple[float, float] | None:
+    """In the element, where the call says it; where its input went says the trace more surely."""
+    if not isinstance(params.values.get("position"), dict):
+        return None
+    position = params.inner("position")
+    return position.number("x"), position.number("y")
+
+
 def _goto(reader: Reader, call: Call, params: Fields) -> Act:
-    return Act([params.build(Navigate, url=params.text("url"))])
+    url = whole_address(reader.base_url, params.text("url"))
+    return Act([params.build(Navigate, url=url)])
 
 
 def _click(reader: Reader, call: Call, params: Fields, clicks: int = 1) -> Act:
@@ -263,7 +278,7 @@ def _chord(params: Fields) -> list[Any]:
 
 
 def _unsupported(what: str) -> Act:
-    return Act([Unsupported(what=what[:2000])])
+    return Act([Unsupported(what=shortened(what, 2000))])
 
 
 _READERS: dict[str, Callable[[Reader, Call, Fields], Act | None]] = {

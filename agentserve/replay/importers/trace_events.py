@@ -17,14 +17,17 @@ from pydantic_core import from_json
 
 from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
+from agentserve.replay.account import shortened
 from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.importers.archive import Archive
 from agentserve.replay.importers.fields import Fields
+from agentserve.replay.importers.playwright_targets import MAX_TABS
 from agentserve.replay.importers.sources import (
     MAX_JSON_WEIGHT,
     check_weight,
     read_json_object,
 )
+from agentserve.replay.importers.trace_fields import logs_password, shows_password, typed_by
 
 VERSION = 10
 MAX_LINE_BYTES = 16 * MIB
@@ -33,9 +36,13 @@ MAX_EVENTS = 1_000_000
 MAX_INPUTS = 4
 MAX_CALLS_WEIGHT = 8_000_000
 """Of all calls together, as ``json_size`` weighs: they are held until the steps are made."""
+MAX_HELD_BYTES = 256 * MIB
+"""Of the lines of calls, pages and pictures together: what they say is held as well."""
 
 _PAGE = b'{"type":"frame-snapshot"'
 _HELD = ("before", "after", "input")
+_NAMING = (*_HELD, "event", "screencast-frame", "screenshot")
+"""Events of which texts are kept: in a zip, a small file may have any number of them."""
 
 Point = tuple[float, float]
 
@@ -57,6 +64,10 @@ class Call:
     boxes: list[Fields] = field(default_factory=list)
     """Of the elements it went to."""
     result: dict[str, Any] = field(default_factory=dict)
+    typed: str = ""
+    """The text that it types."""
+    password: bool = False
+    """Whether that went into a password's field."""
     error: str | None = "the trace ends before the call did"
 
 
@@ -96,7 +107,7 @@ class Trace:
 def read_trace(archive: Archive, member: str) -> Trace:
     """Read one ``.trace`` of the archive. Raises RecordingError."""
     reader: _Events | None = None
-    left = MAX_CALLS_WEIGHT
+    left, held = MAX_CALLS_WEIGHT, 0
     for number, line in enumerate(archive.lines(member, MAX_LINE_BYTES), start=1):
         entry = f"{member} line {number}"
         if number > MAX_EVENTS:
@@ -105,6 +116,10 @@ def read_trace(archive: Archive, member: str) -> Trace:
             continue
         values = _page(line) if line.startswith(_PAGE) else _event(line, entry)
         fields = Fields(values, entry)
+        if values.get("type") in _NAMING:
+            held += len(line)
+            if held > MAX_HELD_BYTES:
+                raise RecordingError(f"{entry}: its calls have over {MAX_HELD_BYTES} bytes")
         if values.get("type") in _HELD:
             left -= check_weight(line, entry, left)
         if reader is None:
@@ -163,6 +178,7 @@ class _Events:
             "input": self._input,
             "after": self._after,
             "frame-snapshot": self._snapshot,
+            "log": self._log,
             "screencast-frame": self._frame,
             "screenshot": self._screenshot,
             "console": self._console,
@@ -177,10 +193,12 @@ class _Events:
     def _before(self, fields: Fields) -> None:
         if len(self.trace.calls) >= MAX_CALLS:
             raise RecordingError(f"{fields.entry}: more than {MAX_CALLS} calls")
+        params = fields.inner("params").values if "params" in fields.values else {}
         call = Call(
             id=fields.text("callId"),
             method=f"{fields.text('class')}.{fields.text('method')}"[:200],
-            params=fields.inner("params").values if "params" in fields.values else {},
+            params=params,
+            typed=typed_by(params),
             start_ms=fields.number("startTime"),
             fields=fields,
             page=fields.text("pageId", ""),
@@ -216,6 +234,13 @@ class _Events:
         call.page = call.page or snapshot.text("pageId", "")
         if snapshot.values.get("phase") != "after" and snapshot.true("isMainFrame", False):
             call.url = call.url or snapshot.text("frameUrl", "")
+        if call.typed and not call.password:
+            call.password = shows_password(snapshot.values.get("html"), call.typed)
+
+    def _log(self, fields: Fields) -> None:
+        call = self._by_id.get(fields.text("callId", ""))
+        if call is not None and call.typed and logs_password(fields.text("message", "")):
+            call.password = True
 
     def _frame(self, fields: Fields) -> None:
         page = fields.text("pageId")
@@ -236,6 +261,8 @@ class _Events:
     def _event(self, fields: Fields) -> None:
         method, params = fields.text("method"), fields.inner("params")
         if method == "page":
+            if len(self.trace.pages) >= MAX_TABS:
+                raise RecordingError(f"{fields.entry}: more than {MAX_TABS} tabs")
             self.trace.pages.append(params.text("pageId"))
             self._belongs("BrowserContext.newPage", params)
         elif method == "pageClosed":
@@ -249,7 +276,7 @@ class _Events:
 
     def _error(self, text: str) -> None:
         self.trace.errors += 1
-        self.trace.first_error = self.trace.first_error or text[:300]
+        self.trace.first_error = self.trace.first_error or shortened(text, 300)
 
     def _belongs(self, method: str, params: Fields) -> None:
         """What a call does to a page is told while it runs."""

@@ -21,8 +21,7 @@ class Redaction:
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
 
     def of(self, meta: Meta) -> Meta:
-        """The recording's meta.json, which tells what was taken out."""
+        """The recording's meta.json, which tells what was taken out, here or before it came."""
         hidden = self.secrets.hidden_in(meta)
-        return hidden.model_copy(
-            update={"masks": list(self.masks), "secrets": list(self.secrets.names)}
-        )
+        names = dict.fromkeys([*hidden.secrets, *self.secrets.names])
+        return hidden.model_copy(update={"masks": list(self.masks), "secrets": list(names)})

@@ -311,3 +311,38 @@ def test_a_step_of_chrome_whose_tab_is_not_known_any_more_is_told(tmp_path: Path
     (step,) = json.loads(given.files["cut.json"])["steps"]
     assert step["target"] == "main"
     assert "step 2: nothing tells what Chrome called its tab: left out" in given.lost
+
+
+def test_where_the_page_is_at_every_step_comes_back(tmp_path: Path) -> None:
+    """Also behind a step that Chrome goes by, and behind a start that leads elsewhere."""
+    acts: tuple[tuple[Any, str], ...] = (
+        (ClickElement(), "http://a/login"),
+        (Key(keys="Enter"), "http://a/home"),
+        (Drag(x=1, y=2, to_x=3, to_y=4), "http://a/list"),
+        (Navigate(url="/map"), "http://a/list#moved"),
+        (Type(text="a\n"), "http://a/map"),
+        (Wait(seconds=1), "http://a/map"),
+        (Done(text="so"), "http://a/end"),
+    )
+    steps = tuple(
+        StepLine(index=i, url=url, performed=act, target=BUTTON if i == 0 else None)
+        for i, (act, url) in enumerate(acts)
+    )
+    taken = Taken(format="other", viewport=Size(width=9, height=9), steps=steps, url="http://a")
+    given = give(read_recording(write_taken(tmp_path, "r", taken)))
+    flow = json.loads(given.files["r.json"])
+    check_flow(flow)
+    said = {
+        event["url"]: step["type"]
+        for step in flow["steps"]
+        for event in step.get("assertedEvents", ())
+    }
+    assert said == {
+        "http://a/login": "navigate",
+        "http://a/home": "click",
+        "http://a/list": "keyDown",
+        "http://a/end": "waitForExpression",
+    }
+    again = take_flow(flow, "r.json").steps
+    urls = [step.url for step in again if step.performed != Key(keys="a")]  # of the text's two
+    assert urls == ["", "", *(url for _, url in acts)]

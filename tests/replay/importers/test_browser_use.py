@@ -155,6 +155,48 @@ def test_actions_also_of_older_versions(tmp_path, action, acts):
     assert taken.lost == ("no picture tells the screen's size; 1280x720 is assumed",)
 
 
+def test_a_password_field_is_known_by_its_type_or_by_what_it_completes(tmp_path):
+    fields = [
+        {"node_name": "INPUT", "x_path": "html/body/input", "attributes": attributes}
+        for attributes in (
+            {"id": "p", "type": "Password"},
+            {"id": "q", "type": "text"},
+            {"id": "r", "type": "text", "autocomplete": "section-a current-password"},
+            {"id": 7, "type": 7, "autocomplete": []},
+        )
+    ]
+    typed = [{"input": {"index": 1, "text": "hunter2"}}] * len(fields)
+    taken = taken_of(tmp_path, item({"wait": {"seconds": 1}}), item(*typed, elements=fields))
+    assert taken.passwords == (1, 3)
+
+
+def test_behind_an_action_that_leaves_the_page_its_address_is_not_told(tmp_path):
+    taken = taken_of(
+        tmp_path,
+        item({"wait": {}}, {"go_to_url": {"url": "http://b.test/"}}, {"wait": {}}),
+        item({"wait": {}}, url="http://b.test/"),
+    )
+    assert [step.url for step in taken.steps] == [
+        "http://a.test/", "http://a.test/", "", "http://b.test/",
+    ]  # fmt: skip
+
+
+@pytest.mark.timeout(30)
+def test_a_path_of_any_length_is_refused_at_once(tmp_path):
+    with pytest.raises(RecordingError, match="not the plain name of a picture"):
+        taken_of(tmp_path, item({"wait": {}}, screenshot_path="x" * 1_000_000))
+
+
+def test_as_many_tabs_as_a_recording_can_name_are_read(tmp_path):
+    tabs = [{"target_id": f"{number:04}"} for number in range(1001)]
+    last = {"switch": {"tab_id": "0999"}}
+    assert taken_of(tmp_path, item(last, tabs=tabs[:1000])).steps[0].performed == SwitchTab(
+        index=999
+    )
+    with pytest.raises(RecordingError, match="more than 1000 tabs"):
+        taken_of(tmp_path, item(last, tabs=tabs))
+
+
 AIMED = [
     ({"click_element_by_index": {"index": 1}}, {}, [ClickElement()]),
     ({"click": {"index": 1}}, {}, [ClickElement()]),

@@ -81,6 +81,38 @@ def test_addresses_follow_navigations_and_what_chrome_asserts_of_them() -> None:
     assert steps[-1].url == f"{BASE}/tables.html"
 
 
+def test_where_a_navigation_ended_is_the_pages_address_also_behind_the_last_step() -> None:
+    """A site may lead elsewhere from the address that it was gone to at."""
+    asserted = [{"type": "navigation", "url": f"{BASE}/login?next=%2F"}]
+    taken = taken_of(
+        {"type": "navigate", "url": BASE},
+        with_step(),
+        {"type": "navigate", "url": f"{BASE}/", "assertedEvents": asserted},
+        with_step(assertedEvents=[{"type": "navigation", "url": f"{BASE}/home"}]),
+    )
+    assert [step.url for step in taken.steps] == [
+        "", f"{BASE}/", f"{BASE}/", f"{BASE}/login?next=%2F", f"{BASE}/home",
+    ]  # fmt: skip
+    assert taken.steps[-1].performed is None and taken.url == BASE and not taken.lost
+    assert taken_of(with_step(), with_step()).steps[-1].performed is not None
+
+
+def test_each_tab_has_the_address_of_its_own_page() -> None:
+    taken = taken_of(
+        {"type": "navigate", "url": f"{BASE}/a"},
+        with_step(target=f"{BASE}/b"),
+        with_step(target="main"),
+        with_step(target="popup"),
+        {"type": "close", "target": "popup"},
+        with_step(target="popup"),
+    )
+    assert [(step.performed.kind, step.url) for step in taken.steps] == [
+        ("navigate", ""), ("switch_tab", ""), ("click_element", f"{BASE}/b"), ("switch_tab", ""),
+        ("click_element", f"{BASE}/a"), ("switch_tab", ""), ("click_element", ""),
+        ("close_tab", ""), ("click_element", ""),
+    ]  # fmt: skip
+
+
 def test_selectors_keep_their_engines_their_order_and_the_offset() -> None:
     steps = take_flow(every_step(BASE), "flow.json").steps
     target = steps[2].target

@@ -136,6 +136,34 @@ def test_navigations_that_actions_brought_about_are_the_next_steps_address() -> 
     assert taken.lost == ("step 0: how its dialog was answered",)
 
 
+def test_passwords_and_cookies_of_the_browsers_options_are_told_and_not_kept() -> None:
+    options = {
+        "httpCredentials": {"username": "ada", "password": "hunter2"},
+        "storageState": {"cookies": [{"value": "hunter2"}]},
+        "extraHTTPHeaders": {"Authorization": "hunter2"},
+        "locale": "de",
+    }
+    launch = {"proxy": {"server": "http://p", "password": "hunter2"}, "headless": False}
+    header = {**HEADER, "contextOptions": options, "launchOptions": launch}
+    taken = take_lines(lines({"name": "navigate", "url": "http://a/"}, header=header), "made")
+    assert taken.data == {
+        **HEADER, "contextOptions": {"locale": "de"}, "launchOptions": {"headless": False},
+    }  # fmt: skip
+    (told,) = taken.lost
+    assert "extraHTTPHeaders, httpCredentials, storageState" in told and "hunter2" not in told
+
+
+def test_where_the_last_action_led_is_kept_and_a_signal_that_is_not_known_is_told() -> None:
+    went = {"name": "navigation", "url": "http://a/next"}
+    taken = taken_of(
+        {"name": "navigate", "url": "http://a"},
+        {"name": "click", "selector": "#a", "signals": [went, {"name": "earthquake"}]},
+    )
+    assert [step.url for step in taken.steps] == ["", "http://a/", "http://a/next"]
+    assert taken.steps[-1].performed is None
+    assert taken.lost == ("step 1: its signal 'earthquake'",)
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -14,6 +14,7 @@ from PIL import Image
 from replay.importers.conftest import Made
 from replay.importers.traces import BEGIN, call, jpeg, write
 
+from agentserve.browser.launch import launch_browser
 from agentserve.core.actions import (
     Back,
     Click,
@@ -42,11 +43,16 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay import read_recording
 from agentserve.replay.bundle.png import png_size
-from agentserve.replay.importers import archive
+from agentserve.replay.importers import archive, trace_events
 from agentserve.replay.importers.detect import take as take_any
 from agentserve.replay.importers.playwright_trace import take
 from agentserve.replay.importers.taken import Taken, write_taken
 from agentserve.replay.importers.trace_events import MAX_LINE_BYTES
+
+FIELDS = """<input id=p type=password><input id=q><input id=r type=password><my-x></my-x>
+<iframe srcdoc="<input id=f type=password>"></iframe><script>
+document.querySelector("my-x").attachShadow({mode: "open"}).innerHTML = "<input id=s type=password>"
+</script>"""
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +160,84 @@ def test_it_is_written_as_a_bundle_and_read_again(tmp_path: Path, taken: Taken) 
             recording.screenshot(step.screenshot)
 
 
+async def test_it_tells_which_fields_are_passwords_whatever_they_are_called(
+    tmp_path: Path,
+) -> None:
+    """Also in a shadow root and a frame, and where the keys were of no element."""
+    async with launch_browser() as browser:
+        context = await browser.new_context()
+        await context.route(
+            "**/*", lambda route: route.fulfill(body=FIELDS, content_type="text/html")
+        )
+        await context.tracing.start(snapshots=True)
+        page = await context.new_page()
+        await page.goto("http://fields.test/")
+        await page.locator("#q").fill("ada")
+        for field in ("#p", "#s"):
+            await page.locator(field).fill("hunter2")
+        await page.frame_locator("iframe").locator("#f").press_sequentially("hunter2")
+        await page.locator("#r").click()
+        await page.keyboard.type("hunter2")
+        await page.locator("#q").click()
+        await page.keyboard.insert_text("hunter2")
+        await context.tracing.stop(path=tmp_path / "t.zip")
+    taken = take(tmp_path / "t.zip")
+    typed = [step.index for step in taken.steps if isinstance(step.performed, Fill | Type)]
+    assert len(typed) == 6 and taken.passwords == (*typed[1:5],)
+
+
 # ---- traces that nobody's Playwright wrote
+
+
+def test_without_snapshots_the_log_tells_a_passwords_field(tmp_path: Path) -> None:
+    log = {"type": "log", "callId": "call@1", "time": 11.0}
+    said = '  locator resolved to <input id="a" type="password" value=""/>'
+    path = write(
+        tmp_path / "t.zip",
+        *call("fill", 1, selector="#a", value="hunter2"),
+        {**log, "message": said},
+        *call("fill", 2, selector="#b", value="hunter2"),
+    )
+    assert take(path).passwords == (0,)
+
+
+def test_more_tabs_than_a_recording_can_name_are_refused(tmp_path: Path) -> None:
+    opened = {"type": "event", "class": "BrowserContext", "method": "page", "time": 1}
+    pages = [{**opened, "params": {"pageId": f"page@{number}"}} for number in range(1001)]
+    act = call("click", 1, selector="#a")
+    assert take(write(tmp_path / "t.zip", *pages[:1000], *act)).steps
+    with pytest.raises(RecordingError, match="line 1002: more than 1000 tabs"):
+        take(write(tmp_path / "u.zip", *pages, *act))
+
+
+@pytest.mark.parametrize("kind", ["before", "screencast-frame", "screenshot", "event"])
+def test_what_a_small_file_makes_a_reader_hold_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(trace_events, "MAX_HELD_BYTES", 10_000)
+    with pytest.raises(RecordingError, match="have over 10000 bytes"):
+        take(write(tmp_path / "t.zip", {"type": kind, "file": "x" * 10_000}))
+
+
+def test_an_address_that_nothing_tells_any_more_is_left_out(tmp_path: Path) -> None:
+    """Without snapshots a click may have led anywhere; what was gone to is known."""
+    begin = {**BEGIN, "options": {**BEGIN["options"], "baseURL": "http://a.test/shop/"}}
+    path = write(
+        tmp_path / "t.zip",
+        *call("goto", 1, url="http://a.test"),
+        *call("fill", 2, selector="#a", value="x"),
+        *call("click", 3, selector="#a"),
+        *call("hover", 4, selector="#a"),
+        *call("goto", 5, url="list?a=b"),
+        *call("click", 6, selector="#a"),
+        begin=begin,
+    )
+    taken = take(path)
+    assert [step.url for step in taken.steps] == [
+        "", "http://a.test/", "http://a.test/", "", "", "http://a.test/shop/list?a=b",
+    ]  # fmt: skip
+    assert taken.steps[4].performed == Navigate(url="http://a.test/shop/list?a=b")
+    assert taken.url == "http://a.test" and not any("baseURL" in told for told in taken.lost)
 
 
 def test_without_snapshots_a_step_has_the_last_frame_before_its_call(tmp_path: Path) -> None:

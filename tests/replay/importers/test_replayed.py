@@ -110,6 +110,21 @@ async def test_a_flow_of_chrome(
         assert (difference.comparer, difference.field) == ("outcome", "outcome.status")
 
 
+async def test_a_recording_of_ours_that_went_through_a_flow_of_chrome(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Each page is the one that was recorded, the one at the end as well."""
+    acts = (Click(x=790, y=542), Done())  # the link Forgot Password?
+    made = await record_scenario(browser, tmp_path, SIGN_IN, acts)
+    (data,) = chrome.give(made).files.values()
+    (tmp_path / "flow.json").write_bytes(data)
+    recording = with_settings(write_taken(tmp_path, "taken", take(tmp_path / "flow.json")))
+    report = await replay_on(browser, recording, SIGN_IN)
+    assert report.error is None
+    assert report.same, [(step.index, step.differences) for step in report.steps if not step.same]
+    assert recording.steps[-1].url.endswith("/forgot-password.html")
+
+
 async def test_codegens_lines(browser: Browser, made: Made, tmp_path: Path) -> None:
     report = await replayed(browser, made.codegen, tmp_path)
     assert report.same, [step for step in report.steps if not step.same]

@@ -211,3 +211,20 @@ def test_pauses_and_waits_of_another_length_are_told(tmp_path: Path) -> None:
         "step 1: a wait without end ends after 600 s",
         "step 2: a wait of 900 s ends after 600 s",
     )
+
+
+def test_what_was_only_tried_is_no_act_and_is_told(tmp_path: Path) -> None:
+    tried = call("click", 1, selector="#a", trial=True)
+    taken = take(write(tmp_path / "t.zip", *tried, *call("hover", 2, selector="#a", trial=False)))
+    (step,) = taken.steps
+    assert step.performed is not None and step.performed.kind == "hover_element"
+    assert "calls without an equal: Frame.click (1)" in taken.lost
+
+
+def test_where_in_an_element_is_kept_also_without_an_input_event(tmp_path: Path) -> None:
+    acts = call("click", 1, selector="#a", position={"x": 3, "y": 4.5})
+    (step,) = take(write(tmp_path / "t.zip", *acts)).steps
+    assert step.target is not None and step.target.offset == (3, 4.5)
+    acts = call("click", 1, selector="#a", position={"x": "3"})
+    with pytest.raises(RecordingError, match="position: x must be a number"):
+        take(write(tmp_path / "u.zip", *acts))
