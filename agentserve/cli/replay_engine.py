@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agentserve.cli.serve import bundled_programs
 from agentserve.cli.stack import StackOptions, local_worker
 from agentserve.cli.stage import Stage
-from agentserve.core.errors import RecordingError, UnknownProgram
+from agentserve.core.errors import BadScreenshot, InvalidRequest, RecordingError, UnknownProgram
 
 if TYPE_CHECKING:
     from agentserve.bench.settings import Setting
@@ -31,24 +31,35 @@ async def replay_engines(
     setting: str | None,
     done: Callable[[Replayed], None],
 ) -> None:
-    """``done`` is told each replay; of a recording that is damaged, that no agent made or whose
-    program is unknown, what is wrong. Raises InvalidRequest for a setting that is none, and what
-    replay_engine raises of the workers."""
+    """``done`` is told each replay; of a recording that is damaged, that no agent made, whose
+    program is unknown or whose session cannot be set so, what is wrong. No worker is started for
+    those alone. Raises InvalidRequest for a setting that is none, and what the workers' clients
+    raise."""
     from agentserve.bench.settings import setting_of
     from agentserve.lang.registry import load_registry
     from agentserve.regression.engine import EngineSide
     from agentserve.regression.find import read_found
-    from agentserve.regression.replaying import unread
+    from agentserve.regression.refusing import check_engine
+    from agentserve.regression.replaying import failed, unread
 
     chosen = None if setting is None else setting_of(setting)
     recordings = read_found(found)
     programs = load_registry([bundled_programs()])
+    for name, error in recordings.unread.items():
+        done(unread("engine", name, error))
+    fit: list[ReadRecording] = []
+    for each in recordings.read:
+        try:
+            check_engine(each.recording, programs, chosen and chosen.compression)
+            fit.append(each)
+        except (RecordingError, UnknownProgram) as error:
+            done(failed(each.recording, "engine", each.name, error))
+    if not fit:
+        return
     with Stage() as stage:
         async with _opened(worker, stage) as one, _opened(against or one.url, stage) as other:
-            steps = stage.task("turns", sum(len(each.recording.taken) for each in recordings.read))
-            for name, error in recordings.unread.items():
-                done(unread("engine", name, error))
-            for each in recordings.read:
+            steps = stage.task("turns", sum(len(each.recording.taken) for each in fit))
+            for each in fit:
                 sides = (EngineSide(one.url, one), EngineSide(_name(other.url, chosen), other))
                 done(await _replayed(each, sides, chosen, programs, lambda _: steps()))
 
@@ -69,7 +80,7 @@ async def _replayed(
         result = await asyncio.to_thread(
             replay_engine, first, second, found.recording, programs, on_step=on_step
         )
-    except (RecordingError, UnknownProgram) as error:
+    except (BadScreenshot, InvalidRequest, RecordingError, UnknownProgram) as error:
         return failed(found.recording, "engine", found.name, error)
     return replace(result, report=result.report.model_copy(update={"name": found.name}))
 

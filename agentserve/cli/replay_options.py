@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentserve.cli.redaction import secret_given
+from agentserve.cli.router_or_local import check_router
 from agentserve.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Asked:
         """Raises InvalidRequest for options that do not go together."""
         if self.steps and not self.update:
             raise InvalidRequest("--step says what --update accepts", hint="add --update")
+        check_router(self.router, local=self.local)
         if self.on_miss is not None and self.network != "recorded":
             raise InvalidRequest(
                 "--on-miss is of answers from the recording", hint="add --network recorded"

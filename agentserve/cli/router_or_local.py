@@ -9,7 +9,17 @@ from pathlib import Path
 from agentserve.cli.stack import StackOptions, Status, local_stack
 from agentserve.client import RouterClient
 from agentserve.core.config import api_key, otlp_endpoint, router_url
+from agentserve.core.errors import InvalidRequest
 from agentserve.core.tracing import can_export, exporting
+
+
+def check_router(url: str | None, *, local: bool) -> None:
+    """Raises InvalidRequest when both a router and one's own are asked for."""
+    if url is not None and local:
+        raise InvalidRequest(
+            "--local starts a router of its own and does not go with --router",
+            hint="leave out one of the two",
+        )
 
 
 @asynccontextmanager

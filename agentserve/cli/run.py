@@ -100,7 +100,9 @@ def run(
     Exit code 0: done; 3: the task was not achieved; 1: an error; 2: wrong usage.
     """
     from agentserve.agents.run import Agent
+    from agentserve.cli.router_or_local import check_router
 
+    check_router(router, local=local)
     screens = screen_policy(policy, cell, positions, vision_context, preset, pruning, eviction)
     agent = Agent(program=program, screens=screens, model=model)
     target = _target(scenario, seed, url, task, viewport, scale, tuple(allow or ()))

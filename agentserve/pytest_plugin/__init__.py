@@ -103,7 +103,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     if not parent.config.getoption("agentserve"):
         return None
     from agentserve.pytest_plugin.collect import RecordingFolder
-    from agentserve.regression.find import is_recording
+    from agentserve.replay.bundle.below import is_recording
 
     return RecordingFolder.from_parent(parent, path=path) if is_recording(path) else None
 
@@ -112,7 +112,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if not parent.config.getoption("agentserve") or file_path.suffix != ".zip":
         return None
     from agentserve.pytest_plugin.collect import RecordingFile
-    from agentserve.regression.find import is_recording
+    from agentserve.replay.bundle.below import is_recording
 
     # many tools make zip files: only who names one is told that it is no recording
     if not parent.session.isinitpath(file_path) and not is_recording(file_path):

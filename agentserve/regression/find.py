@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentserve.core.errors import RecordingError
 from agentserve.replay import Recording, read_recording
-from agentserve.replay.bundle.archive import is_archived
+from agentserve.replay.bundle.below import recordings_below
+from agentserve.replay.bundle.entries import label
 from agentserve.replay.bundle.format import META
-
-MAX_DEPTH = 6
-"""Folders below the one that was named."""
-_SKIPPED = {"node_modules", "__pycache__", "screenshots", "heatmaps", "aria"}
 
 
 @dataclass(frozen=True, order=True)
@@ -63,25 +60,17 @@ def find_recordings(paths: Sequence[Path]) -> list[Found]:
     """
     found: dict[Path, Found] = {}
     for path in paths:
-        here = sorted(_below(path, path, MAX_DEPTH))
+        here = sorted(_named(one, path) for one in recordings_below(path))
         if not here:
             raise RecordingError(
                 f"{path} is no recording and holds none"
-                if path.exists()
+                if os.path.exists(path)
                 else f"{path} does not exist",
                 hint=f"a recording is a folder with a {META}, or a zip of one",
             )
         for one in here:
             found.setdefault(one.path.resolve(), one)
     return _told_apart(found)
-
-
-def is_recording(path: Path) -> bool:
-    """Whether it looks like one, by the names in it alone: many tools make zip files. One whose
-    names cannot be read may be a damaged recording, and so counts as one."""
-    if path.is_dir():
-        return (path / META).is_file()
-    return path.suffix == ".zip" and path.is_file() and is_archived(path)
 
 
 def _told_apart(found: Mapping[Path, Found]) -> list[Found]:
@@ -101,20 +90,6 @@ def _told_apart(found: Mapping[Path, Found]) -> list[Found]:
     return list(told.values())
 
 
-def _below(path: Path, root: Path, depth: int) -> Iterator[Found]:
-    if is_recording(path):
-        inside = path.relative_to(root).as_posix() if path != root else path.name
-        yield Found(inside.removesuffix(".zip"), path)
-        return
-    if not depth or not path.is_dir():
-        return
-    with os.scandir(path) as entries:
-        names = [
-            entry.name
-            for entry in entries
-            if entry.name not in _SKIPPED
-            and not entry.name.startswith(".")
-            and (entry.is_dir(follow_symlinks=False) or entry.name.endswith(".zip"))
-        ]
-    for name in sorted(names):
-        yield from _below(path / name, root, depth - 1)
+def _named(path: Path, root: Path) -> Found:
+    inside = path.relative_to(root).as_posix() if path != root else label(path)
+    return Found(inside.removesuffix(".zip"), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from agentserve.regression.browsing import replay_in_browser
 from agentserve.regression.full import replay_full
 from agentserve.regression.options import ReplayOptions
 from agentserve.regression.parts import Parts
+from agentserve.regression.refusing import check_replay
 from agentserve.replay import Recording, Replayed, replay_model
 from agentserve.replay.compare.expectations import (
     Expectations,
@@ -29,13 +31,17 @@ async def replay_one(
     on_step: OnStep | None = None,
 ) -> Replayed:
     """Replay a recording; ``name`` is the report's. What the router or the page says no to is part
-    of the report, and so is a recording that is damaged, or that the mode is not for.
+    of the report, and so is what ``check_replay`` says: nothing is started for such a recording.
 
     Raises InvalidRequest for the mode engine, which needs two workers, and what starting a router
     or a browser raises.
     """
     try:
         rules = rules_for(recording, options)
+        try:
+            await asyncio.to_thread(check_replay, recording, rules, options)
+        except InvalidRequest as error:
+            return failed(recording, options.mode, name, error)
         replayed = await _replay(parts, recording, rules, options, on_step)
     except RecordingError as error:
         return failed(recording, options.mode, name, error)

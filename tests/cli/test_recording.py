@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,42 @@ def test_verify_says_what_is_wrong_of_each(folder: Path, tmp_path: Path):
     assert {f["severity"] for f in found[str(folder)]} == {"error", "warning"}
     (none,) = found[str(tmp_path / "none")]
     assert none["message"] == "none: there is no such folder or file"
+
+
+def test_verify_checks_every_recording_that_a_folder_holds(folder: Path, tmp_path: Path):
+    root = tmp_path / "gui"
+    for name in ("deep/er/first", "second", "third"):
+        shutil.copytree(folder, root / name)
+    assert "✓ 3 of 3 recordings ok" in command("verify", root)
+    (root / "second/notes.md").write_text("mine")
+    (root / "third/steps.jsonl").unlink()
+    told = command("verify", root, root / "second", code=1)
+    assert told.count("✓ ok") == 2 and told.count("✗ damaged") == 1
+    assert "third: steps.jsonl is missing" in told and "first" in told
+    assert "✗ 2 of 3 recordings ok (1 with warnings), 1 damaged" in told
+    found = json.loads(command("verify", root, "--json", code=1))
+    assert {path: len(findings) for path, findings in found.items()} == {
+        str(root / "deep/er/first"): 0, str(root / "second"): 1, str(root / "third"): 1,
+    }  # fmt: skip
+    (tmp_path / "empty").mkdir()
+    told = command("verify", tmp_path / "empty", code=1)
+    assert "empty is no recording: there is no meta.json in it" in told
+    assert "recordings ok" not in told, "one needs no counts"
+
+
+@pytest.mark.parametrize("name", ["show", "pack"])
+def test_of_a_folder_that_holds_recordings_one_is_to_be_named(
+    folder: Path, tmp_path: Path, name: str
+):
+    root = tmp_path / "gui"
+    shutil.copytree(folder, root / "form/first")
+    with pytest.raises(RecordingError, match="gui is no recording") as no:
+        command(name, root)
+    assert no.value.hint == f"it holds some: name one of them, as {root / 'form/first'}"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RecordingError, match="empty is no recording") as no:
+        command(name, tmp_path / "empty")
+    assert "a recording is a folder with a meta.json" in no.value.hint
 
 
 def test_names_from_a_recording_steer_no_terminal(folder: Path):

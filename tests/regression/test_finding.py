@@ -54,11 +54,33 @@ def test_recordings_are_found_and_named_by_their_place(recording: Recording, tmp
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("nowhere", "does not exist"), ("gui/own/screenshots", "holds none")]
+    ("path", "words"),
+    [
+        ("nowhere", "does not exist"),
+        ("gui/own/screenshots", "holds none"),
+        ("x" * 300, "does not exist"),
+    ],
 )
 def test_what_is_no_recording_is_told(recording: Recording, tmp_path: Path, path: str, words: str):
     with pytest.raises(RecordingError, match=words):
         find_recordings([tmp_path / path])
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("agentserve.replay.bundle.below.os.scandir", refused)
+    with pytest.raises(RecordingError, match=r"cannot look into .*gui: Permission denied"):
+        find_recordings([tmp_path / "gui"])
+
+
+def test_a_recording_is_found_from_within(recording: Recording, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(recording.path)
+    (found,) = find_recordings([Path()])
+    assert found.name == "own"
 
 
 def replayed(recording: Recording) -> Replayed:

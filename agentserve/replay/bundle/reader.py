@@ -22,6 +22,7 @@ from agentserve.core.runs import RunSummary
 from agentserve.core.screens import ScreenSpace
 from agentserve.core.sessions import SessionCreate, TurnResult
 from agentserve.replay.bundle.archive import ZipEntries
+from agentserve.replay.bundle.below import recordings_below
 from agentserve.replay.bundle.entries import Entries, damaged, label
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import (
@@ -47,6 +48,9 @@ from agentserve.replay.bundle.format import (
 from agentserve.replay.bundle.json_size import weight_of
 from agentserve.replay.bundle.network import parse_har
 from agentserve.replay.bundle.png import png_size
+
+_NEAR = 3
+"""Folders down in which a recording is looked for, to name one."""
 
 
 class Turn(NamedTuple):
@@ -177,15 +181,28 @@ def read_recording(path: Path) -> Recording:
 
 
 def open_entries(path: Path) -> Entries:
-    """Raises RecordingError when there is neither a folder nor a zip file."""
+    """Raises RecordingError when there is neither a folder of a recording nor a zip file."""
     # pathlib raises for a name that is longer than any can be
     if os.path.isdir(path):
-        return FolderEntries(path)
+        entries = FolderEntries(path)
+        if not entries.has(META) and not entries.has(STEPS):
+            raise _no_recording(path)
+        return entries
     if not os.path.exists(path):
         raise RecordingError(
             f"{label(path)}: there is no such folder or file", hint="recordings/ has those of runs"
         )
     return ZipEntries(path)
+
+
+def _no_recording(folder: Path) -> RecordingError:
+    below = next(recordings_below(folder, _NEAR), None)
+    hint = f"a recording is a folder with a {META}, or a zip of one"
+    return RecordingError(
+        f"{label(folder)} is no recording: there is no {META} in it",
+        hint=hint if below is None else f"it holds some: name one of them, as {below}",
+        details={"entry": META},
+    )
 
 
 def named_entries(steps: Iterable[StepLine]) -> dict[str, int]:
