@@ -10,7 +10,8 @@ import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import pytest
+import httpcore  # noqa: F401 - pytester forgets modules that a test is the first to import, and
+import pytest  # httpx would wait for the errors of an httpcore that is imported no more
 from router.rig import Rig, running_rig
 
 from agentserve.core.errors import NoWorker
@@ -333,6 +334,9 @@ def test_what_github_reads_cannot_be_steered_from_a_page() -> None:
     (line,) = annotations([report(name, hostile, hostile), report("same")])
     assert "\n" not in line
     assert line.startswith("::error title=gui/a%2Cfile=b%3A%3Cc|") or "%3A%3A" in line
-    assert "a·::set-output name=x::y%250A%0Astep 0: " in line and line.count("::") - line.partition("::")[2].count("::") == 1
+    assert (
+        "a·::set-output name=x::y%250A%0Astep 0: " in line
+        and line.count("::") - line.partition("::")[2].count("::") == 1
+    )
     table = markdown([report(name, hostile)])
     assert table.count("\n") == 3 and "<b>" not in table
