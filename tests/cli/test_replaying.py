@@ -175,6 +175,7 @@ def test_what_was_found_before_the_end_is_written(
         (["--mode", "browser", "--local"], "--local does nothing"),
         (["--mode", "browser", "--setting", "off"], "--setting does nothing"),
         (["--mode", "browser", "--on-miss", "live"], "--on-miss is of answers from the recording"),
+        (["--also"], "--also is of --update"),
         (["--step", "1"], "--step says what --update accepts"),
         (["--html", "nowhere/page.html"], "--html: there is no folder"),
         (["--junit", "nowhere/results.xml"], "--junit: there is no folder"),
