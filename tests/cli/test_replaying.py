@@ -212,3 +212,16 @@ def test_the_help_s_examples_of_a_setting_are_settings() -> None:
     assert len(examples) == 2
     for example in examples:
         assert setting_of(example).name == example
+
+
+def test_a_pattern_that_is_none_is_an_error_of_its_recording_alone(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step's rules as well; it ended the whole command when a text was compared."""
+    monkeypatch.setattr("agentserve.cli.router_or_local.local_stack", None)
+    rule = {"actions": {"texts": {"mode": "regex", "pattern": "("}}}
+    (own / "expect.json").write_text(json.dumps({"steps": [{"index": 1} | rule]}))
+    shutil.copytree(own, own.parent / "other")
+    result = replay(own.parent, "--mode", "model", "--local")
+    assert result.exit_code == 1, result.output
+    assert unwrapped(result.stdout).count("'(' is no pattern that RE2 takes") == 2
