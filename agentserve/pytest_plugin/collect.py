@@ -17,6 +17,7 @@ from rich.console import Console
 from agentserve.core.errors import AgentServeError
 from agentserve.pytest_plugin import service_of
 from agentserve.pytest_plugin.keys import REPLAYED
+from agentserve.pytest_plugin.reporting import found
 from agentserve.pytest_plugin.settings import settings_of
 from agentserve.replay import Replayed, ReplayReport, read_recording, replay_summary
 from agentserve.replay.bundle.format import META
@@ -28,7 +29,9 @@ class ReplayDiffers(Exception):
     """Something of a replay is not as it was recorded."""
 
     def __init__(self, report: ReplayReport, *, updated: bool) -> None:
-        super().__init__(_plain(report, None if updated else "--agentserve-update"))
+        # pytest's summary shows the beginning of the first line
+        told = [found(report)[0], "", _plain(report, None if updated else "--agentserve-update")]
+        super().__init__("\n".join(told))
         self.report = report
 
 

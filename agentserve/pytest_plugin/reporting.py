@@ -14,6 +14,7 @@ import pytest
 from agentserve.pytest_plugin.keys import REPLAYED
 from agentserve.regression.kept import keep, read_kept
 from agentserve.replay import Replayed, ReplayReport
+from agentserve.replay.telling import difference_line, plain
 
 _RESULTS = "agentserve_results"
 _REPORT = "agentserve_report"
@@ -80,7 +81,7 @@ def annotations(reports: list[ReplayReport]) -> list[str]:
     lines = []
     for report in [report for report in reports if not report.same][:MOST_ANNOTATIONS]:
         title = f"{report.name} ({report.mode})"
-        lines.append(f"::error title={_property(title)}::{_data(_told(report))}")
+        lines.append(f"::error title={_property(title)}::{_data(_all_found(report))}")
     return lines
 
 
@@ -95,16 +96,23 @@ def markdown(reports: list[ReplayReport]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _told(report: ReplayReport) -> str:
-    if report.error is not None:
-        return f"{report.error.code}: {report.error.message}"
-    of_steps = [
-        f"step {step.index}: {difference.comparer}: {difference.message or difference.field}"
-        for step in report.steps
-        for difference in step.differences
-    ]
-    of_all = [f"{d.comparer}: {d.message or d.field}" for d in report.differences]
-    return "\n".join([*of_steps, *of_all][:MOST_ANNOTATIONS]) or "not every step was replayed"
+def found(report: ReplayReport) -> list[str]:
+    """What makes a replay fail, a line for each: the error that ended it, then what differs."""
+    told = []
+    if (error := report.error) is not None:
+        where = "" if error.index is None else f"step {error.index}: "
+        told.append(f"{where}{plain(error.message)} ({plain(error.code)})")
+    for step in report.steps:
+        told += [f"step {step.index}: {difference_line(each)}" for each in step.differences]
+    told += [difference_line(each) for each in report.differences]
+    return told or ["not every step was replayed and compared"]
+
+
+def _all_found(report: ReplayReport) -> str:
+    lines = found(report)
+    left = len(lines) - MOST_ANNOTATIONS
+    more = [f"… and {left} more"] if left > 0 else []
+    return "\n".join([*lines[:MOST_ANNOTATIONS], *more])
 
 
 def _data(text: str) -> str:

@@ -139,6 +139,35 @@ def test_pack_and_unpack_choose_a_name_beside_it(folder: Path, tmp_path: Path):
     assert (tmp_path / "noend.recording" / "meta.json").is_file()
 
 
+def test_pack_and_unpack_say_what_to_do_instead(folder: Path, tmp_path: Path):
+    command("pack", folder)
+    archive = tmp_path / "clean.zip"
+    for arguments, words, hint in (
+        (("pack", folder), "clean.zip is there already", "as the second argument, or remove it"),
+        (("pack", archive), "clean.zip is a file", "recording unpack makes a folder"),
+        (("unpack", archive), "clean is there already", "as the second argument, or remove it"),
+        (("unpack", folder, tmp_path / "new"), "clean is a folder", "recording show"),
+        (("pack", folder, archive / "x.zip"), "Not a directory", "name another place"),
+        (("pack", folder, tmp_path / "a/x.zip"), "No such file", "make the folder"),
+    ):
+        with pytest.raises(RecordingError) as no:
+            command(*arguments)
+        assert words in no.value.message and hint in no.value.hint, arguments
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "clean.zip"]
+
+
+def test_what_may_not_be_written_is_told(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(*arguments: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("agentserve.replay.bundle.packing.zipfile.ZipFile", refused)
+    with pytest.raises(RecordingError, match="Permission denied") as no:
+        command("pack", folder)
+    assert no.value.hint == f"name a place that you may write to: {tmp_path} is none"
+
+
 def test_schemas_are_printed_or_written(tmp_path: Path):
     printed = json.loads(command("schema"))
     assert {"meta.json", "steps.jsonl"} <= set(printed)

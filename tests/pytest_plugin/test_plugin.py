@@ -14,11 +14,12 @@ import pytest
 from router.rig import Rig, running_rig
 
 from agentserve.core.errors import NoWorker
-from agentserve.pytest_plugin.reporting import annotations, markdown
+from agentserve.pytest_plugin.collect import ReplayDiffers
+from agentserve.pytest_plugin.reporting import annotations, found, markdown
 from agentserve.pytest_plugin.sharing import Offer, shared_router
 from agentserve.replay.bundle.packing import pack
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.results import ReplayReport, Side, StepReport, Totals
+from agentserve.replay.results import ReplayFailure, ReplayReport, Side, StepReport, Totals
 
 pytest_plugins = ["pytester"]
 RECORDINGS = Path(__file__).parents[2] / "scenarios/miniwob/recordings"
@@ -191,6 +192,10 @@ async def test_what_differs_fails_with_a_tree_and_can_be_accepted(
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*action.point*", "::error title=gui/click-button-1 (model)::*"])
     result.stdout.fnmatch_lines(["*the same command with --agentserve-update*"])
+    assert any(
+        line.startswith("FAILED gui/click-button-1/meta.json::model - step 0: action.")
+        for line in result.outlines
+    )
     assert "| gui/focus-text-0 | model | 1 | 1 | ✗ |" in (folder / "summary.md").read_text()
     accepted = await asyncio.to_thread(run, *arguments, "--agentserve-update")
     accepted.assert_outcomes(passed=2)
@@ -279,6 +284,33 @@ def test_whoever_asks_is_told_why_there_is_no_router() -> None:
         shared_router(offer.folder)
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([Difference(comparer="action", field="action.point", recorded=[1, 2], replayed=[3, 4])],
+         "step 0: action.point: [1, 2] → [3, 4]"),
+        ([Difference(comparer="screen", field="screen", message="a lot\n::error::of it")],
+         "step 0: screen: a lot·::error::of it"),
+    ],
+)  # fmt: skip
+def test_a_failure_begins_with_what_differs(more: list[Difference], words: str) -> None:
+    """pytest's own summary cuts it where the terminal ends."""
+    differs = ReplayDiffers(report("a/long/name/of/a/recording", *more), updated=False)
+    first, second, third, *_ = str(differs).splitlines()
+    assert first == words and second == "" and third.startswith("a/long/name/of/a/recording")
+
+
+def test_a_failure_begins_with_the_error_that_ended_the_replay() -> None:
+    error = ReplayFailure(index=3, code="unavailable", message="no\nrouter", hint="start one")
+    ended = report("own").model_copy(update={"error": error, "same": False})
+    assert found(ended) == ["step 3: no·router (unavailable)"]
+    many = [Difference(comparer="aria", field=f"aria.{n}", message="x") for n in range(13)]
+    (line,) = annotations([report("own", *many)])
+    assert line.endswith("step 0: aria.9: x%0A… and 3 more")
+    unfinished = report("own").model_copy(update={"same": False})
+    assert found(unfinished) == ["not every step was replayed and compared"]
+
+
 def report(name: str, *differences: Difference) -> ReplayReport:
     step = StepReport(
         index=0, recorded=Side(), replayed=Side(), same=not differences,
@@ -299,9 +331,9 @@ def report(name: str, *differences: Difference) -> ReplayReport:
 def test_what_github_reads_cannot_be_steered_from_a_page() -> None:
     hostile = Difference(comparer="screen", field="screen", message="a\n::set-output name=x::y%0A")
     name = "gui/a,file=b::c|<b>"
-    (line,) = annotations([report(name, hostile), report("same")])
+    (line,) = annotations([report(name, hostile, hostile), report("same")])
     assert "\n" not in line
     assert line.startswith("::error title=gui/a%2Cfile=b%3A%3Cc|") or "%3A%3A" in line
-    assert "%0A::set-output" in line and line.count("::") - line.partition("::")[2].count("::") == 1
+    assert "a·::set-output name=x::y%250A%0Astep 0: " in line and line.count("::") - line.partition("::")[2].count("::") == 1
     table = markdown([report(name, hostile)])
     assert table.count("\n") == 3 and "<b>" not in table

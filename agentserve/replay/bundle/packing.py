@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.archive import MAX_ARCHIVE_BYTES, ZipEntries, inflates_too_much
-from agentserve.replay.bundle.entries import Entries, label
+from agentserve.replay.bundle.entries import Entries
 from agentserve.replay.bundle.files import sync_folder, write_whole
 from agentserve.replay.bundle.format import SCREENSHOTS, entry_limit
 from agentserve.replay.bundle.reader import Recording, read_recording
@@ -31,6 +31,11 @@ def pack(path: Path, archive: Path) -> list[str]:
     same zlib). Raises RecordingError, with nothing written.
     """
     _check_free(archive)
+    if os.path.isfile(path):
+        raise RecordingError(
+            f"{path} is a file: what is packed is the folder of a recording",
+            hint="a zip file of one is packed already; agentserve recording unpack makes a folder",
+        )
     recording = read_recording(path)
     entries, left_out = _chosen(recording)
     building = _beside(archive)
@@ -69,6 +74,11 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     Raises RecordingError, with nothing written.
     """
     _check_free(folder)
+    if os.path.isdir(archive):
+        raise RecordingError(
+            f"{archive} is a folder: what is unpacked is the zip file of a recording",
+            hint="a folder of one is ready as it is; agentserve recording show tells what is in it",
+        )
     recording = read_recording(archive)
     entries, left_out = _chosen(recording)
     building = _beside(folder)
@@ -103,7 +113,10 @@ def _sync(path: Path) -> None:
 def _check_free(path: Path) -> None:
     # pathlib raises for a name that is too long, which is told when it is written
     if os.path.lexists(path):
-        raise RecordingError(f"{label(path)} is there already", hint="choose another name")
+        raise RecordingError(
+            f"{path} is there already",
+            hint="nothing is written over: name another one as the second argument, or remove it",
+        )
 
 
 def _beside(path: Path) -> Path:
@@ -131,8 +144,11 @@ def _check_readable(building: Path, archive: Path) -> None:
 
 
 def _not_written(path: Path, error: OSError) -> RecordingError:
-    missing = isinstance(error, FileNotFoundError)
-    return RecordingError(
-        f"cannot write {path}: {error.strerror or error}",
-        hint=f"make the folder {path.parent} first" if missing else "",
-    )
+    match error:
+        case FileNotFoundError():
+            hint = f"make the folder {path.parent} first"
+        case PermissionError():
+            hint = f"name a place that you may write to: {path.parent} is none"
+        case _:
+            hint = "name another place as the second argument"
+    return RecordingError(f"cannot write {path}: {error.strerror or error}", hint=hint)
