@@ -93,7 +93,15 @@ def replay(
     headed: Annotated[bool, typer.Option("--headed", help="Show the browser.")] = False,
     update: Annotated[
         bool,
-        typer.Option("--update", help="Accept what differs: it is expected from now on."),
+        typer.Option(
+            "--update",
+            help="Accept what differs: it alone passes from now on, and not what it takes the "
+            "place of.",
+        ),
+    ] = False,
+    also: Annotated[
+        bool,
+        typer.Option("--also", help="With --update: what passed until now passes as well."),
     ] = False,
     step: Annotated[
         list[int] | None,
@@ -112,7 +120,7 @@ def replay(
 
     asked = Asked(
         mode, router, local, headed, tolerance, network, on_miss, go_by_unsupported,
-        tuple(secret or ()), worker, against, setting, update, tuple(step or ()),
+        tuple(secret or ()), worker, against, setting, update, tuple(step or ()), also,
     )  # fmt: skip
     asked.check()
     for option, path in (("--html", html), ("--junit", junit)):
@@ -128,7 +136,7 @@ def replay(
             raise
         stopped = error
     if update:
-        replayed = [_accepted(one, step) for one in replayed]
+        replayed = [_accepted(one, step, also) for one in replayed]
     _write(replayed, html, junit)
     _tell(replayed, html, as_json, update)
     if stopped is not None:
@@ -168,7 +176,7 @@ async def _replay_all(found: list[Found], asked: Asked, done: Callable[[Replayed
                 done(await replay_one(parts, each.recording, each.name, chosen, lambda _: steps()))
 
 
-def _accepted(replayed: Replayed, steps: list[int] | None) -> Replayed:
+def _accepted(replayed: Replayed, steps: list[int] | None, also: bool) -> Replayed:
     """With what is left to differ. That nothing can be written beside one recording keeps no other
     from being accepted: it is that one's error."""
     from agentserve.regression.accepting import accept_replayed
@@ -178,7 +186,7 @@ def _accepted(replayed: Replayed, steps: list[int] | None) -> Replayed:
     if replayed.recording is None or not acceptable(replayed.report):
         return replayed
     try:
-        left = accept_replayed(replayed, steps)
+        left = accept_replayed(replayed, steps, also=also)
     except AgentServeError as error:
         failed = {"error": failure_of(error, None), "same": False}
         return replace(replayed, report=replayed.report.model_copy(update=failed))

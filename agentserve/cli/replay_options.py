@@ -50,12 +50,17 @@ class Asked:
     setting: str | None = None
     update: bool = False
     steps: tuple[int, ...] = ()
+    also: bool = False
 
     def check(self) -> None:
         """Raises InvalidRequest for options that do not go together."""
         if self.steps and not self.update:
             raise InvalidRequest("--step says what --update accepts", hint="add --update")
         check_router(self.router, local=self.local)
+        if self.also and not self.update:
+            raise InvalidRequest(
+                "--also is of --update: it keeps what passed until now", hint="add --update"
+            )
         if self.on_miss is not None and self.network != "recorded":
             raise InvalidRequest(
                 "--on-miss is of answers from the recording", hint="add --network recorded"

@@ -43,7 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--agentserve-update",
         action="store_true",
-        help="accept what differs as expected from now on",
+        help="accept what differs: it alone passes from now on",
+    )
+    group.addoption(
+        "--agentserve-also",
+        action="store_true",
+        help="with --agentserve-update: what passed until now passes as well",
     )
     group.addoption(
         "--agentserve-network",

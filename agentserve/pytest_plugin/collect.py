@@ -77,7 +77,7 @@ class ReplayItem(pytest.Item):
         if settings.update and not replayed.report.same:
             from agentserve.regression.accepting import accept_replayed
 
-            replayed = accept_replayed(replayed)
+            replayed = accept_replayed(replayed, also=settings.also)
             self.stash[REPLAYED] = replayed
         self._tell(replayed)
         if not replayed.report.same:

@@ -28,6 +28,8 @@ class Settings:
     live_on_miss: bool
     secrets: Mapping[str, str]
     update: bool
+    also: bool
+    """Of an update: whether what passed until now still does."""
 
     def modes_of(self, recording: Recording) -> tuple[Mode, ...]:
         return self.modes or (default_mode(recording),)
@@ -63,6 +65,9 @@ def _checked(config: pytest.Config) -> Settings:
         raise pytest.UsageError("--agentserve-network does nothing without the mode browser")
     if modes == ("model",) and names:
         raise pytest.UsageError("--agentserve-secret does nothing in the mode model")
+    also = config.getoption("agentserve_also")
+    if also and not config.getoption("agentserve_update"):
+        raise pytest.UsageError("--agentserve-also is of --agentserve-update: give both")
     page = config.getoption("agentserve_html")
     if page is not None and not (folder := Path(page).absolute().parent).is_dir():
         raise pytest.UsageError(f"--agentserve-html: there is no folder {folder}")
@@ -72,6 +77,7 @@ def _checked(config: pytest.Config) -> Settings:
         live_on_miss=on_miss == "live",
         secrets={name: _secret(name) for name in names},
         update=config.getoption("agentserve_update"),
+        also=also,
     )
 
 

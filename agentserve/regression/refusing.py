@@ -13,6 +13,7 @@ from agentserve.regression.options import ReplayOptions
 from agentserve.regression.targets import live_target
 from agentserve.replay import Recording
 from agentserve.replay.compare.expectations import Expectations
+from agentserve.replay.compare.texts import check_pattern
 from agentserve.replay.redaction.secrets import revealed
 from agentserve.vision.policies import parse_policy
 
@@ -24,11 +25,13 @@ def check_replay(recording: Recording, rules: Expectations, options: ReplayOptio
     """Reads all that the replay will compare with. Blocking.
 
     Raises RecordingError for a recording that is damaged, that the mode is not for, or that has not
-    what the options ask of it; InvalidRequest for a secret that it needs and is not given, and for
-    a scenario that is not known here.
+    what the options ask of it; InvalidRequest for a secret that it needs and is not given, for a
+    scenario that is not known here, and for a pattern of ``rules`` that is none.
     """
     if options.mode != "browser":
         recording.agent()
+        for own in (rules, *rules.steps):
+            check_pattern(own.actions.texts)
     _check_steps(recording)
     if options.mode != "model":
         live_target(recording.meta, options.secrets)

@@ -49,6 +49,7 @@ class StepReport(Wire):
 
     index: int
     recorded: Side
+    """Of a page: the screen and the snapshot that it is compared with, the last accepted ones."""
     replayed: Side
     same: bool
     """Nothing differs of what was compared."""

@@ -20,6 +20,7 @@ from agentserve.replay.telling import (
     counts_text,
     decided,
     plain,
+    to_be_recorded_anew,
     unsteered,
     value_text,
     values_told,
@@ -201,7 +202,7 @@ def _next(reports: Sequence[ReplayReport], page: Path | None, update: str | None
         steps.append(Text(f"see them side by side: {page}", overflow="fold"))
     if update is not None and any(acceptable(report) for report in reports):
         steps.append(Text(f"what is as it should be now: the same command with {update}"))
-    return steps
+    return steps + [Text(told) for told in to_be_recorded_anew(reports)]
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 from agentserve.core.actions.recorded import describe
+from agentserve.replay.compare.accepting import all_differences
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.results import ReplayReport, Side
 
@@ -47,6 +48,20 @@ def decided(side: Side) -> str:
         return f"invalid: {plain(side.invalid.text)}"
     told = ", ".join(f"{name}: {value}" for name, value in side.variables.items())
     return plain(told) if told else "no action"
+
+
+_ANEW = {
+    "network": "what pages fetch is never accepted: if it is as it should be now, record the "
+    "session anew, with --har",
+    "outcome": "what an action or a run comes to is never accepted: if it is as it should be now, "
+    "record the session anew",
+}
+
+
+def to_be_recorded_anew(reports: Iterable[ReplayReport]) -> list[str]:
+    """What to do about the differences that no update accepts, a sentence for each kind."""
+    found = {each.comparer for report in reports for each in all_differences(report)}
+    return [told for comparer, told in _ANEW.items() if comparer in found]
 
 
 def values_told(difference: Difference) -> bool:

@@ -85,7 +85,7 @@ def test_what_was_not_accepted_still_differs(
     found(monkeypatch, by_step, *whole)
     result = replay(own, "--update", *steps)
     assert result.exit_code == DIFFERENT, result.output
-    assert "accepted" not in result.output
+    assert "accepted from" not in result.output and "expect.json" not in result.output
     assert not (own / "expect.json").exists(), "nothing was accepted"
 
 
@@ -175,6 +175,7 @@ def test_what_was_found_before_the_end_is_written(
         (["--mode", "browser", "--local"], "--local does nothing"),
         (["--mode", "browser", "--setting", "off"], "--setting does nothing"),
         (["--mode", "browser", "--on-miss", "live"], "--on-miss is of answers from the recording"),
+        (["--also"], "--also is of --update"),
         (["--step", "1"], "--step says what --update accepts"),
         (["--html", "nowhere/page.html"], "--html: there is no folder"),
         (["--junit", "nowhere/results.xml"], "--junit: there is no folder"),
@@ -211,3 +212,16 @@ def test_the_help_s_examples_of_a_setting_are_settings() -> None:
     assert len(examples) == 2
     for example in examples:
         assert setting_of(example).name == example
+
+
+def test_a_pattern_that_is_none_is_an_error_of_its_recording_alone(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step's rules as well; it ended the whole command when a text was compared."""
+    monkeypatch.setattr("agentserve.cli.router_or_local.local_stack", None)
+    rule = {"actions": {"texts": {"mode": "regex", "pattern": "("}}}
+    (own / "expect.json").write_text(json.dumps({"steps": [{"index": 1} | rule]}))
+    shutil.copytree(own, own.parent / "other")
+    result = replay(own.parent, "--mode", "model", "--local")
+    assert result.exit_code == 1, result.output
+    assert unwrapped(result.stdout).count("'(' is no pattern that RE2 takes") == 2

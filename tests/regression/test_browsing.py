@@ -31,10 +31,12 @@ from agentserve.replay import (
     Meta,
     Recording,
     RecordingWriter,
+    Replayed,
     ReplayReport,
     read_recording,
 )
-from agentserve.replay.bundle.format import STEPS
+from agentserve.replay.bundle.format import NETWORK, STEPS
+from agentserve.replay.bundle.verify import verify
 from agentserve.replay.compare.accepting import all_differences
 from agentserve.replay.compare.expectations import (
     ActionRule,
@@ -189,6 +191,38 @@ async def test_a_secret_is_no_difference_and_is_in_nothing_that_is_kept(tmp_path
         write_replay_page(tmp_path / "page.html", [other], title="it")
         write_junit(tmp_path / "junit.xml", [other.report])
         assert files_with_the_secret(tmp_path) == []
+
+
+async def test_what_was_recorded_passes_no_more_once_another_was_accepted(tmp_path: Path) -> None:
+    site = Site()
+    was = site.page.replace("alert(", "void (")
+    now = was.replace(">Go<", ">Run<").replace("width: 200px", "width: 240px")
+    site.page = was
+    options = ReplayOptions("browser")
+    async with LoopbackServer(site.app) as server, Parts(no_router) as parts:
+        browser, url = await parts.browser(), f"{server.url}/"
+        recording = await recorded(
+            browser, tmp_path, url, (Click(x=245, y=20), Click(x=290, y=200))
+        )
+        (recording.path / NETWORK).unlink()  # what pages fetched is never accepted
+        recording = read_recording(recording.path)
+
+        async def replayed(page: str) -> tuple[Replayed, set[str]]:
+            site.page = page
+            result = await replay_one(parts, recording, "own", options)
+            return result, {each.comparer for each in all_differences(result.report)}
+
+        assert (await replayed(was))[1] == set()
+        other, found = await replayed(now)
+        assert found == {"screen", "aria", "action"}
+        accept_replayed(other)
+        assert (await replayed(now))[1] == set()
+        back, found = await replayed(was)
+        assert found == {"screen", "aria", "action"}
+        write_replay_page(tmp_path / "page.html", [back], title="it")
+        accept_replayed(back, also=True)
+        assert (await replayed(was))[1] == (await replayed(now))[1] == set()
+        assert verify(recording.path) == []
 
 
 async def test_what_the_last_step_leads_to_is_waited_for_or_said_not_to_be_looked_at(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import shutil
 import zipfile
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replay.replay_builders import make_png
 
 from agentserve.core.actions import Click
 from agentserve.core.errors import InvalidRequest, RecordingError
@@ -19,6 +21,7 @@ from agentserve.regression.options import ReplayOptions, default_mode
 from agentserve.regression.replaying import rules_for
 from agentserve.replay import Recording, Replayed, read_recording
 from agentserve.replay.bundle.packing import pack
+from agentserve.replay.bundle.verify import verify
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import (
     ActionRule,
@@ -126,6 +129,50 @@ def test_what_is_accepted_is_written_beside_the_recording(recording: Recording, 
     packed = replayed(read_recording(archive))
     with pytest.raises(RecordingError, match="zip"):
         accept_replayed(packed)
+
+
+def seen(recording: Recording, pictures: list[bytes]) -> Replayed:
+    """A replay whose steps, but for the first, show other screens."""
+    shas = [hashlib.sha256(picture).hexdigest() for picture in pictures]
+    steps = [
+        StepReport(
+            index=step.index,
+            recorded=Side(screenshot=step.screenshot),
+            replayed=Side(screenshot=sha),
+            same=False,
+            differences=[Difference(comparer="screen", field="screen")],
+        )
+        for step, sha in zip(recording.steps[1:], shas, strict=False)
+    ]
+    report = report_of(recording, "browser", steps)
+    return Replayed(report, recording, dict(zip(shas, pictures, strict=True)))
+
+
+def test_what_an_update_takes_the_place_of_leaves_no_file_behind(recording: Recording):
+    """A screen that another step still names stays, one that was recorded always does."""
+    recorded = {path.name for path in (recording.path / "screenshots").iterdir()}
+    one, other, third = (make_png(grey) for grey in (1, 2, 3))
+    names = {hashlib.sha256(png).hexdigest() for png in (one, other, third)}
+    assert len(names) == 3
+
+    def added() -> set[str]:
+        now = {path.name for path in (recording.path / "screenshots").iterdir()}
+        assert recorded <= now
+        assert [f for f in verify(recording.path) if "no step names it" in f.message] == []
+        return {name.partition(".")[0] for name in now - recorded}
+
+    def sha(png: bytes) -> str:
+        return hashlib.sha256(png).hexdigest()
+
+    accept_replayed(seen(recording, [one, one]))
+    assert added() == {sha(one)}
+    accept_replayed(seen(recording, [other, other]), [1])
+    assert added() == {sha(one), sha(other)}, "the other step still names it"
+    left = accept_replayed(seen(recording, [third, third]))
+    assert added() == {sha(third)}
+    assert left.pictures[sha(one)] == one, "the page of the replay shows what it was compared with"
+    accept_replayed(seen(recording, [one]), also=True)
+    assert added() == {sha(third), sha(one)}
 
 
 def test_a_tolerance_goes_over_what_the_recording_expects(recording: Recording):

@@ -40,6 +40,8 @@ def test_one_replay_is_a_tree_of_its_steps():
         "prompt 400, cached 200 → 100, visual 160",
         "see them side by side: out/replay.html",
         "what is as it should be now: the same command with --update",
+        "what an action or a run comes to is never accepted: if it is as it should be now, record "
+        "the session anew",
     ]
 
 
@@ -71,8 +73,19 @@ def test_nothing_is_to_be_done_when_all_is_the_same():
 
 
 def test_what_cannot_be_accepted_is_not_offered():
-    lines = shown(replay_summary(make_report(make_step_report(0), differences=[OUTCOME])))
-    assert not any("--update" in line for line in lines)
+    """What else can be done about it is said, also when an update was made already."""
+    network = Difference(comparer="network", field="network.answer")
+    for left, update, words in (
+        (OUTCOME, "--update", "what an action or a run comes to is never accepted"),
+        (network, None, "what pages fetch is never accepted"),
+    ):
+        report = make_report(make_step_report(0), differences=[left])
+        for told in (
+            shown(replay_summary(report, update=update)),
+            shown(replays_summary([report], update=update)),
+        ):
+            assert not any("--update" in line for line in told)
+            assert words in told[-1] and "record the session anew" in " ".join(told)
 
 
 def test_steps_that_no_model_decided_have_no_counts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.replay.compare.difference import Difference
@@ -17,7 +17,7 @@ from agentserve.replay.compare.expectations import (
     StepExpectation,
 )
 from agentserve.replay.compare.turns import element_box
-from agentserve.replay.results import Replayed, ReplayReport, StepReport, counts_of
+from agentserve.replay.results import Mode, Replayed, ReplayReport, Side, StepReport, counts_of
 
 ACCEPTABLE = frozenset({"action", "screen", "aria", "usage", "prefix"})
 """Comparers whose differences can be accepted. An outcome is to be reached, the network and the
@@ -45,14 +45,19 @@ def all_differences(report: ReplayReport) -> list[Difference]:
 
 
 def accept(
-    expectations: Expectations, report: ReplayReport, steps: Collection[int] | None = None
+    expectations: Expectations,
+    report: ReplayReport,
+    steps: Collection[int] | None = None,
+    *,
+    also: bool = False,
 ) -> Expectations:
-    """The expectations with what a replay found added to them.
+    """The expectations with what a replay found in them.
 
-    Of ``steps``, by their indices, the actions, screens, snapshots and counts become alternatives
-    beside what was recorded, a turn's budget grows to what it took, and a broken prefix is expected
-    to break. None: of all steps, and the budgets of the whole as well. Screens and snapshots are
-    named by their hash: ``accepted_files`` gives those that the bundle must hold for it.
+    Of ``steps``, by their indices, the actions, screens, snapshots and counts that differ take the
+    place of what was recorded or accepted before, which passes no more; with ``also`` it still
+    does. A turn's budget grows to what it took, and a broken prefix is expected to break. None: of
+    all steps, and the budgets of the whole as well. Screens and snapshots are named by their hash:
+    ``accepted_files`` gives those that the bundle must hold for it.
 
     Raises InvalidRequest for a step that the report has not, or one with more alternatives than a
     file may hold.
@@ -64,7 +69,7 @@ def accept(
         )
     own = {step.index: step for step in expectations.steps}
     for index in reports if steps is None else steps:
-        changed = _step(expectations.own(index), reports[index])
+        changed = _step(expectations.own(index), reports[index], report.mode, also)
         if changed.model_fields_set - {"index"}:
             own[index] = changed
     update: dict[str, Any] = {}
@@ -104,11 +109,18 @@ def accepted_files(
     expectations: Expectations, replayed: Replayed
 ) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Pictures and aria snapshots of the replay that ``expectations`` name, by their SHA-256."""
-    screens = {sha for step in expectations.steps for sha in step.accepted_screens}
-    arias = {sha for step in expectations.steps for sha in step.accepted_aria}
+    screens, arias = accepted_names(expectations)
     return (
         {sha: data for sha, data in replayed.pictures.items() if sha in screens},
         {sha: data for sha, data in replayed.arias.items() if sha in arias},
+    )
+
+
+def accepted_names(expectations: Expectations) -> tuple[set[str], set[str]]:
+    """SHA-256 of the pictures and of the aria snapshots that ``expectations`` name."""
+    return (
+        {sha for step in expectations.steps for sha in step.accepted_screens},
+        {sha for step in expectations.steps for sha in step.accepted_aria},
     )
 
 
@@ -121,28 +133,44 @@ def _step_left(step: StepReport, used: StepExpectation, now: StepExpectation) ->
     return step.model_copy(update={"differences": left, "same": not left})
 
 
-def _step(own: StepExpectation, report: StepReport) -> StepExpectation:
+def _step(own: StepExpectation, report: StepReport, mode: Mode, also: bool) -> StepExpectation:
     update: dict[str, Any] = {}
     comparers = {difference.comparer for difference in report.differences}
-    replayed = report.replayed
+    recorded, replayed = report.recorded, report.replayed
     if "action" in comparers:
-        action = AcceptedAction(
-            action=replayed.action,
-            box=element_box(replayed.target),
-            to_box=element_box(replayed.to_target),
-            invalid=replayed.invalid and replayed.invalid.text,
-            variables=replayed.variables if replayed.action is None else {},
-            **_found(report.differences),
-        )
-        update["accepted_actions"] = _added(own.accepted_actions, action, report)
+        who: Literal["agent", "browser"] = "browser" if mode == "browser" else "agent"
+        others = tuple(one for one in own.accepted_actions if one.by != who)
+        action = _action(replayed, who, **_found(report.differences))
+        before = (own.accepted_by(who) or (_action(recorded, who),)) if also else ()
+        update["accepted_actions"] = _added((*others, *before), action, report)
     if "screen" in comparers and replayed.screenshot is not None:
-        update["accepted_screens"] = _added(own.accepted_screens, replayed.screenshot, report)
+        before = (own.accepted_screens or _known(recorded.screenshot)) if also else ()
+        update["accepted_screens"] = _added(before, replayed.screenshot, report)
     if "aria" in comparers and replayed.aria is not None:
-        update["accepted_aria"] = _added(own.accepted_aria, replayed.aria, report)
+        before = (own.accepted_aria or _known(recorded.aria)) if also else ()
+        update["accepted_aria"] = _added(before, replayed.aria, report)
     if "prefix" in comparers:
         update["prefix"] = False
-    usage = _usage(own, [d for d in report.differences if d.comparer == "usage"], report)
+    usage = _usage(own, [d for d in report.differences if d.comparer == "usage"], report, also)
     return own.model_copy(update=update | usage)
+
+
+def _action(
+    side: Side, who: Literal["agent", "browser"], **target: AcceptedTarget
+) -> AcceptedAction:
+    return AcceptedAction(
+        by=who,
+        action=side.action,
+        box=element_box(side.target),
+        to_box=element_box(side.to_target),
+        invalid=side.invalid and side.invalid.text,
+        variables=side.variables if side.action is None else {},
+        **target,
+    )
+
+
+def _known(sha256: str | None) -> tuple[str, ...]:
+    return () if sha256 is None else (sha256,)
 
 
 def _found(differences: Iterable[Difference]) -> dict[str, AcceptedTarget]:
@@ -155,7 +183,7 @@ def _found(differences: Iterable[Difference]) -> dict[str, AcceptedTarget]:
 
 
 def _usage(
-    own: StepExpectation, differences: Iterable[Difference], report: StepReport
+    own: StepExpectation, differences: Iterable[Difference], report: StepReport, also: bool
 ) -> dict[str, Any]:
     counts = dict(own.accepted_counts)
     update: dict[str, Any] = {}
@@ -165,7 +193,9 @@ def _usage(
         if name == "prefilled_tokens":
             update["usage"] = own.usage.model_copy(update={"max_turn_prefilled": value})
         else:
-            counts[name] = _added(counts.get(name, ()), value, report)
+            was = () if difference.recorded is None else (difference.recorded,)
+            before = (counts.get(name) or was) if also else ()
+            counts[name] = _added(before, value, report)
             update["accepted_counts"] = counts
     return update
 

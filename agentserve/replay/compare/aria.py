@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from agentserve.replay.compare.aria_tree import AriaNode, parse_aria
-from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.difference import Difference, against_accepted
 
 MAX_PARTS = 50
 _MAX_ALIGNED = 400
@@ -22,23 +22,27 @@ def aria_differences(
     that were added, removed or moved, and those whose name, text, state or property changed.
 
     How the YAML is written and in which order a node's states and properties are does not matter.
-    ``accepted`` are other snapshots that the replayed one may be like. Raises RecordingError for
-    what is no snapshot.
+    Where there are ``accepted`` snapshots, the replayed one must be like one of them, in place of
+    the recorded one; the changes are those from the last. Raises RecordingError for what is no
+    snapshot.
     """
-    if recorded == replayed or replayed in accepted:
+    if replayed in (accepted or [recorded]):
         return []
     now = parse_aria(replayed, "replayed")
-    changes = _compared(parse_aria(recorded, "recorded"), now)
+    if accepted:
+        found = [_compared(parse_aria(other, "accepted"), now) for other in accepted]
+        changes = found[-1] if all(found) else []
+    else:
+        changes = _compared(parse_aria(recorded, "recorded"), now)
     if not changes:
-        return []
-    if any(not _compared(parse_aria(other, "accepted"), now) for other in accepted):
         return []
     counts = Counter(change.what for change in changes)
     told = ", ".join(f"{count} {what}" for what, count in counts.most_common())
     if len(changes) > MAX_PARTS:
         told += f"; the first {MAX_PARTS} are listed"
     parts = [change.difference() for change in changes[:MAX_PARTS]]
-    return [Difference(comparer="aria", field="aria", message=told, parts=parts)]
+    differences = [Difference(comparer="aria", field="aria", message=told, parts=parts)]
+    return against_accepted(differences) if accepted else differences
 
 
 @dataclass(frozen=True)

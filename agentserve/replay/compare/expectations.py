@@ -147,8 +147,11 @@ class AcceptedTarget(Wire):
 
 
 class AcceptedAction(Wire):
-    """Something else that a step may do: compared by the step's rules like what was recorded."""
+    """What a step may do instead of what was recorded: compared by the step's rules like that."""
 
+    by: Literal["agent", "browser"] = "agent"
+    """``agent``: what the modes model and full may decide. ``browser``: where the mode browser may
+    find the element; it does what was recorded, and so says nothing of a decision."""
     action: RecordedAction | None = None
     """None: nothing, as when the answer is invalid."""
     box: PageBox | None = None
@@ -178,14 +181,19 @@ class StepExpectation(Wire):
     aria: bool | None = None
     prefix: bool | None = None
     accepted_actions: Annotated[tuple[AcceptedAction, ...], Field(max_length=MAX_ACCEPTED)] = ()
+    """Instead of what was recorded, which passes only when it is among them. So of all below."""
     accepted_screens: Annotated[tuple[Sha256, ...], Field(max_length=MAX_ACCEPTED)] = ()
-    """Screenshots of the bundle that the screen may be like, beside the recorded one."""
+    """Screenshots of the bundle that the screen may be like."""
     accepted_aria: Annotated[tuple[Sha256, ...], Field(max_length=MAX_ACCEPTED)] = ()
     """Aria snapshots of the bundle, likewise."""
     accepted_counts: Annotated[dict[str, tuple[int, ...]], Field(max_length=16)] = Field(
         default_factory=dict
     )
-    """Values that a count of UsageRule.counts may have, beside the recorded one."""
+    """Values that a count of UsageRule.counts may have."""
+
+    def accepted_by(self, who: Literal["agent", "browser"]) -> tuple[AcceptedAction, ...]:
+        """Of ``accepted_actions`` those that say something of this one."""
+        return tuple(one for one in self.accepted_actions if one.by == who)
 
 
 Rule = TypeVar("Rule", ActionRule, ScreenRule, UsageRule)

@@ -20,7 +20,7 @@ from agentserve.core.elements import PageBox
 from agentserve.core.errors import AgentServeError, BadScreenshot, RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES
-from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.difference import Difference, against_accepted
 from agentserve.replay.compare.expectations import ScreenRule
 from agentserve.replay.compare.regions import CELL, Change, Region, find_changes, find_regions
 from agentserve.replay.compare.shades import shaded_areas
@@ -52,13 +52,18 @@ def screen_differences(
     viewport: Size,
     accepted: Sequence[Callable[[], bytes]] = (),
 ) -> list[Difference]:
-    """The differences of ``compare_screens``. ``accepted`` give other screens that the replayed one
-    may be like instead; they are read only when it is not like the recorded one."""
-    differences = compare_screens(recorded, replayed, rule, viewport=viewport).differences
-    for read in accepted if differences else ():
-        if not compare_screens(read(), replayed, rule, viewport=viewport).differences:
+    """The differences of ``compare_screens``. Where ``accepted`` give screens, the replayed one
+    must be like one of them, in place of the recorded one; the differences are those from the last.
+    """
+    if not accepted:
+        return compare_screens(recorded, replayed, rule, viewport=viewport).differences
+    last: list[Difference] | None = None
+    for read in reversed(accepted):
+        differences = compare_screens(read(), replayed, rule, viewport=viewport).differences
+        if not differences:
             return []
-    return differences
+        last = last or differences
+    return against_accepted(last or [])
 
 
 def compare_screens(

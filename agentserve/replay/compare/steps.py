@@ -57,7 +57,7 @@ def compare_turn(
                 target=step.target,
                 to_target=step.to_target,
                 viewport=viewport,
-                accepted=own.accepted_actions,
+                accepted=own.accepted_by("agent"),
             )
     differences += turn_usage_differences(
         recorded and recorded.usage, replayed.usage, own.usage, accepted=own.accepted_counts
@@ -103,7 +103,6 @@ def compare_page(
         )
     if own.aria and recorded.aria is not None and replayed.aria is not None:
         was, now = (data.decode(errors="replace") for data in (recorded.aria, replayed.aria))
-        if was != now:
-            accepted = [read_aria(sha).decode(errors="replace") for sha in own.accepted_aria]
-            differences += aria_differences(was, now, accepted=accepted)
+        accepted = [read_aria(sha).decode(errors="replace") for sha in own.accepted_aria]
+        differences += aria_differences(was, now, accepted=accepted)
     return differences

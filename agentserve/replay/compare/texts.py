@@ -26,6 +26,12 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
+def check_pattern(rule: TextRule) -> None:
+    """Raises InvalidRequest for a pattern that is none."""
+    if rule.pattern is not None:
+        _matches(rule.pattern, "")
+
+
 def _matches(pattern: str, text: str) -> bool:
     try:
         import re2  # only who uses patterns needs it

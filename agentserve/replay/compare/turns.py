@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from agentserve.core.actions.recorded import RecordedAction, describe
 from agentserve.core.elements import Chain, ElementTarget, PageBox
 from agentserve.core.screens import Size
 from agentserve.core.sessions import TurnResult
-from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.difference import Difference, against_accepted
 from agentserve.replay.compare.expectations import AcceptedAction, ActionRule
 from agentserve.replay.compare.texts import same_text
 
@@ -59,8 +59,8 @@ def turn_differences(
     ``to_target`` are the elements that the recorded action was aimed at, ``now`` those of the
     replayed one where the replay knows them; ``viewport`` is in CSS px. Turns of a program that
     does not act are compared by the program's variables. Texts the model wrote around its decision,
-    token counts and times are never differences. A decision that is one of ``accepted`` is none
-    either; one that is like none of them is told against the recorded one.
+    token counts and times are never differences. Where something was ``accepted``, it stands in the
+    recorded decision's place: one that is like none of it is told against the nearest.
 
     Raises InvalidRequest for a pattern of ``rule`` that is none.
     """
@@ -77,7 +77,7 @@ def turn_differences(
     return _nearest(
         first,
         accepted,
-        lambda one: _from(one, replayed, rule, _Hit(viewport, same if one is first else UNTOLD)),
+        lambda one: _from(one, replayed, rule, _Hit(viewport, same if _as(first, one) else UNTOLD)),
     )
 
 
@@ -100,7 +100,9 @@ def action_differences(
     return _nearest(
         first,
         accepted,
-        lambda one: _actions(one, replayed, rule, _Hit(viewport, same if one is first else UNTOLD)),
+        lambda one: _actions(
+            one, replayed, rule, _Hit(viewport, same if _as(first, one) else UNTOLD)
+        ),
     )
 
 
@@ -114,13 +116,18 @@ def element_box(target: ElementTarget | None) -> PageBox | None:
 
 def _nearest(
     recorded: AcceptedAction,
-    accepted: Iterable[AcceptedAction],
+    accepted: Sequence[AcceptedAction],
     compare: Callable[[AcceptedAction], list[Difference]],
 ) -> list[Difference]:
-    differences = compare(recorded)
-    if differences and any(not compare(one) for one in accepted):
-        return []
-    return differences
+    if not accepted:
+        return compare(recorded)
+    # of the nearest ones the newest
+    return against_accepted(min(map(compare, reversed(accepted)), key=len))
+
+
+def _as(recorded: AcceptedAction, one: AcceptedAction) -> bool:
+    """Whether it is the recorded action, aimed at the recorded element."""
+    return (one.action, one.box, one.to_box) == (recorded.action, recorded.box, recorded.to_box)
 
 
 def _from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentserve.core.sessions import Usage
-from agentserve.replay.compare.difference import Difference
+from agentserve.replay.compare.difference import Difference, against_accepted
 from agentserve.replay.compare.expectations import UsageRule
 
 DEFAULT = UsageRule()
@@ -18,12 +18,16 @@ def turn_usage_differences(
     *,
     accepted: Mapping[str, Sequence[int]] | None = None,
 ) -> list[Difference]:
-    """What one turn cost. The counts that ``rule`` names must be the recorded ones, or among the
-    ``accepted`` ones by their names; without a recorded usage only the budget holds."""
+    """What one turn cost. The counts that ``rule`` names must be the recorded ones; where
+    some were ``accepted``, by their names, one of those. Without a recorded usage only the budget
+    holds."""
     differences: list[Difference] = []
     for name in rule.counts if recorded is not None else ():
         was, now = getattr(recorded, name), getattr(replayed, name)
-        if now != was and now not in (accepted or {}).get(name, ()):
+        instead = (accepted or {}).get(name, ())
+        if instead and now not in instead:
+            differences += against_accepted([_different(f"usage.{name}", instead[-1], now)])
+        elif not instead and now != was:
             differences.append(_different(f"usage.{name}", was, now))
     most = rule.max_turn_prefilled
     if most is not None and replayed.prefilled_tokens > most:

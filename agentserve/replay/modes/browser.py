@@ -133,11 +133,11 @@ class _Replay:
             aria = hashlib.sha256(look.aria).hexdigest()
             self.arias[aria] = look.aria
         performed = await self._perform(step)
+        own = self._expectations.at(step.index)
         differences = [*look.differences]
         # as it is recorded, but for its points: secrets are not told
         action = performed and _at_points_of(step.performed, performed.action)
         if performed is not None:
-            own = self._expectations.at(step.index)
             differences += aim_differences(step, performed, own)
             differences += outcome_differences(
                 step.outcome, performed.outcome, messages=self._messages
@@ -146,8 +146,9 @@ class _Replay:
         report = StepReport(
             index=step.index,
             recorded=Side(
-                screenshot=step.screenshot,
-                aria=step.aria,
+                # what the page is compared with
+                screenshot=(own.accepted_screens or (step.screenshot,))[-1],
+                aria=(own.accepted_aria or (step.aria,))[-1],
                 action=step.performed,
                 target=step.target,
                 to_target=step.to_target,

@@ -11,8 +11,13 @@ from agentserve.core.elements import ElementTarget
 from agentserve.core.runs import NetworkNote, Performed
 from agentserve.core.sessions import Outcome
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.compare.difference import Difference
-from agentserve.replay.compare.expectations import MAX_FOUND_TEXT, ActionRule, StepExpectation
+from agentserve.replay.compare.difference import Difference, against_accepted
+from agentserve.replay.compare.expectations import (
+    MAX_FOUND_TEXT,
+    AcceptedAction,
+    ActionRule,
+    StepExpectation,
+)
 from agentserve.replay.compare.turns import by_place, same_point
 from agentserve.replay.redaction.secrets import Secrets
 
@@ -22,21 +27,24 @@ LONGEST_LABEL = 80
 
 def aim_differences(step: StepLine, performed: Performed, own: StepExpectation) -> list[Difference]:
     """Whether the element was found, and where; ``performed`` has no secrets. ``own`` holds for the
-    step. What was accepted of the element, and where it lies, are two things. Pure."""
+    step. What was accepted of the element, and where it lies, are two things; each stands in the
+    place of what was recorded. Pure."""
     rule = own.actions
     if not rule.checked:
         return []
+    accepted = own.accepted_by("browser")
     differences = []
     found = _found_difference(step, performed)
-    if found is not None and not any(
-        one.target is not None and one.target.text == found.replayed for one in own.accepted_actions
-    ):
-        differences.append(found)
+    if not accepted:
+        differences = [found] if found is not None else []
+    elif not any(_same_target(one, step, found) for one in accepted):
+        differences = against_accepted([found or _back(step, accepted[-1])])
     action = performed.action
-    if any(_same_points(one.action, action, rule) for one in own.accepted_actions):
+    aimed: list[Any] = [one.action for one in accepted if _of_kind(one.action, action)]
+    if any(_same_points(one, action, rule) for one in aimed):
         return differences
     names = ("action.point", "action.to_point")
-    pairs = zip(points(step.performed), points(action), strict=True)
+    pairs = zip(points(aimed[-1] if aimed else step.performed), points(action), strict=True)
     for name, (was, now) in zip(names, pairs, strict=False):
         if not same_point(was, now, rule):
             differences.append(
@@ -73,10 +81,34 @@ def _found_difference(step: StepLine, performed: Performed) -> Difference | None
     return None
 
 
+def _same_target(accepted: AcceptedAction, step: StepLine, found: Difference | None) -> bool:
+    """``found`` None: the recorded element was found."""
+    if accepted.target is None:
+        return found is None
+    return accepted.target.text == (found.replayed if found is not None else _text(step))
+
+
+def _back(step: StepLine, accepted: AcceptedAction) -> Difference:
+    assert accepted.target is not None
+    return Difference(
+        comparer="action",
+        field="action.target",
+        recorded=accepted.target.text,
+        replayed=_text(step),
+        message="the recorded element is found again",
+    )
+
+
+def _text(step: StepLine) -> str:
+    return (step.target.text if step.target else "")[:MAX_FOUND_TEXT]
+
+
+def _of_kind(accepted: Any, now: Any) -> bool:
+    return accepted is not None and accepted.kind == now.kind
+
+
 def _same_points(accepted: Any, now: Any, rule: ActionRule) -> bool:
     """Of an accepted action and the one that was performed."""
-    if accepted is None or accepted.kind != now.kind:
-        return False
     pairs = zip(points(accepted), points(now), strict=True)
     return all(same_point(was, is_now, rule) for was, is_now in pairs)
 

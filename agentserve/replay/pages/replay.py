@@ -15,7 +15,7 @@ from agentserve.replay.compare.viewports import viewport_at
 from agentserve.replay.heatmap import LEGEND, TINTS
 from agentserve.replay.pages.page import Pictures, write_page
 from agentserve.replay.results import Replayed, Side, StepReport
-from agentserve.replay.telling import counts_by_comparer, difference_line
+from agentserve.replay.telling import counts_by_comparer, difference_line, to_be_recorded_anew
 
 MAX_PICTURE_BYTES = 96 * MIB
 """Pictures beyond this sum are left out of a page, which says so; those of steps that differ come
@@ -104,7 +104,7 @@ def _replay(result: Replayed) -> dict[str, Any]:
         "css": [viewport.width, viewport.height] if viewport else [0, 0],
         "found": dict(counts_by_comparer([report])),
         "differences": [_difference(difference) for difference in report.differences],
-        "notes": report.notes,
+        "notes": [*report.notes, *to_be_recorded_anew([report])],
         "error": report.error.model_dump() if report.error else None,
         "totals": report.totals.model_dump(mode="json"),
         "steps": [_step(step) for step in report.steps],

@@ -33,8 +33,12 @@ def test_counts_that_follow_from_the_screens_must_be_the_recorded_ones():
     ]
     accepted = {"visual_tokens": (90, 100), "pruned_tokens": (50,)}
     assert shown(turn_usage_differences(was, other, accepted=accepted)) == [
-        ("usage.pruned_tokens", 0, 60)
+        ("usage.pruned_tokens", 50, 60)
     ]
+    assert [name for name, *_ in shown(turn_usage_differences(was, was, accepted=accepted))] == [
+        "usage.visual_tokens",
+        "usage.pruned_tokens",
+    ], "what was recorded is not among them"
     assert turn_usage_differences(None, other) == [], "an imported step has no counts"
 
 

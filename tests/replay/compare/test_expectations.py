@@ -165,7 +165,7 @@ ACTION = Difference(comparer="action", field="action")
 SCREEN = Difference(comparer="screen", field="screen")
 
 
-def test_accepting_a_step_makes_it_an_alternative_and_leaves_the_others():
+def test_accepting_a_step_puts_it_in_the_recorded_one_s_place_and_leaves_the_others():
     """An accepted decision is found the same by the next replay, and only in its step."""
     now = make_result(action=Click(x=300, y=300))
     side = Side(action=now.action, target=ElementTarget(box=BOX), usage=Usage())
@@ -181,6 +181,31 @@ def test_accepting_a_step_makes_it_an_alternative_and_leaves_the_others():
         assert (compare_turn(make_line(0), now, expectations).differences == []) is same
     assert compare_turn(make_line(1), now, again).differences
     assert accept(after, report, [0]) == after, "once is enough"
+    assert compare_turn(make_line(0), make_result(), before).differences == []
+    assert compare_turn(make_line(0), make_result(), again).differences, "it was replaced"
+
+
+def test_with_also_what_passed_until_now_still_does():
+    was, now = make_result(), make_result(action=Click(x=300, y=300))
+    count = Difference(comparer="usage", field="usage.visual_tokens", recorded=80, replayed=60)
+    step = make_step_report(
+        0,
+        Side(action=now.action, usage=Usage(), screenshot="b" * 64, aria="d" * 64),
+        ACTION,
+        SCREEN,
+        Difference(comparer="aria", field="aria"),
+        count,
+    )
+    recorded = Side(action=was.action, screenshot="a" * 64, aria="c" * 64)
+    report = make_report(step.model_copy(update={"recorded": recorded}))
+    own = accept(Expectations(), report, also=True).own(0)
+    assert own.accepted_screens == ("a" * 64, "b" * 64)
+    assert own.accepted_aria == ("c" * 64, "d" * 64)
+    assert own.accepted_counts == {"visual_tokens": (80, 60)}
+    assert [one.action for one in own.accepted_actions] == [was.action, now.action]
+    other = report.steps[0].replayed.model_copy(update={"screenshot": "e" * 64})
+    again = make_report(step.model_copy(update={"recorded": recorded, "replayed": other}))
+    assert accept(Expectations(steps=(own,)), again).own(0).accepted_screens == ("e" * 64,)
 
 
 def test_accepting_all_takes_screens_counts_prefixes_and_budgets():
@@ -260,10 +285,11 @@ def test_alternatives_have_an_end():
     expectations = Expectations()
     for count in range(MAX_ACCEPTED):
         side = Side(action=Click(x=count, y=0))
-        expectations = accept(expectations, make_report(make_step_report(0, side, ACTION)))
+        report = make_report(make_step_report(0, side, ACTION))
+        expectations = accept(expectations, report, also=count > 0)
     side = Side(action=Click(x=999, y=0))
     with pytest.raises(InvalidRequest, match="64 alternatives already"):
-        accept(expectations, make_report(make_step_report(0, side, ACTION)))
+        accept(expectations, make_report(make_step_report(0, side, ACTION)), also=True)
 
 
 def test_a_turn_is_compared_in_all_that_it_is():

@@ -223,8 +223,9 @@ def test_what_was_accepted_is_no_difference():
     clack = InvalidAction(text="clack", reason="unknown")
     assert turn_differences(was, make_result(action=None, invalid=clack), **options) == []
     assert shown(turn_differences(was, make_result(action=Click(x=350, y=49)), **options)) == [
-        ("action.point", [40, 60], [350, 49])
+        ("action.point", [300, 40], [350, 49])
     ]
+    assert turn_differences(was, was, **options), "what was recorded is not among them"
 
 
 def test_acts_of_people_are_compared_field_by_field():

@@ -77,7 +77,7 @@ def test_an_action_that_is_not_checked_may_miss_its_element() -> None:
 
 
 def accepting(target: AcceptedTarget | None, x: int = 100) -> Expectations:
-    one = AcceptedAction(action=Click(x=x, y=100), target=target)
+    one = AcceptedAction(by="browser", action=Click(x=x, y=100), target=target)
     return Expectations(steps=(StepExpectation(index=4, accepted_actions=(one,)),))
 
 
@@ -86,6 +86,7 @@ def test_another_text_in_the_same_place_is_accepted_as_that_text_alone() -> None
     assert judged(save, found_by=PLACE, text="Keep") == []
     assert judged(save, found_by=PLACE, text="Delete everything") == ["action.target"]
     assert judged(save, found_by=None) == ["action.target"]
+    assert judged(save) == ["action.target"], "the recorded one is back"
     gone = accepting(AcceptedTarget(text=None))
     assert judged(gone, found_by=None) == []
     assert judged(gone, found_by=PLACE, text="Keep") == ["action.target"]
@@ -94,10 +95,17 @@ def test_another_text_in_the_same_place_is_accepted_as_that_text_alone() -> None
 def test_where_an_element_lies_is_accepted_apart_from_what_it_is() -> None:
     moved = accepting(None, x=300)
     assert judged(moved, 200) == []
+    assert judged(moved, 0) == ["action.point"], "where it was recorded"
     assert judged(moved, 200, found_by=PLACE, text="Keep") == ["action.target"]
     both = accepting(AcceptedTarget(text="Keep"), x=300)
     assert judged(both, 200, found_by=PLACE, text="Keep") == []
     assert judged(both, 100, found_by=PLACE, text="Keep") == ["action.point"]
+
+
+def test_what_an_agent_may_do_instead_says_nothing_of_where_an_element_lies() -> None:
+    one = AcceptedAction(action=Click(x=300, y=100))
+    own = StepExpectation(index=4, accepted_actions=(one,))
+    assert judged(Expectations(steps=(own,)), 0) == []
 
 
 def test_a_drag_s_end_is_judged_too() -> None:
