@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from agentserve.core.config import chromium_path
 from agentserve.core.errors import BrowserFailed, InvalidRequest
 
 LAUNCH_TIMEOUT_S = 60.0
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 FLAGS = (
@@ -42,9 +44,15 @@ async def launch_browser(*, headed: bool = False) -> AsyncIterator[Browser]:
     happens.
 
     Uses the CHROMIUM of the environment, else Debian's, else Playwright's own. Raises
-    BrowserFailed when none of them starts.
+    BrowserFailed when none of them starts, and for a window where there is no display.
     """
     path = find_chromium()
+    if headed and sys.platform == "linux" and not any(map(os.environ.get, _DISPLAYS)):
+        raise BrowserFailed(
+            "there is no display for a browser's window: DISPLAY is not set",
+            hint="set it (Xvfb makes a display where there is none), or go without a window: "
+            "leave out --headed, or give `agentserve record` --headless",
+        )
     async with async_playwright() as playwright:
         try:
             browser = await playwright.chromium.launch(

@@ -122,11 +122,13 @@ async def _enter() -> AsyncIterator[asyncio.Event]:
 
 def _say(line: StepLine) -> None:
     from agentserve.core.actions.recorded import describe
+    from agentserve.replay.telling import CLOSING
 
+    act = describe(line.performed) if line.performed is not None else CLOSING
     what = line.target.text or line.target.tag if line.target else ""
     empty = line.url == "about:blank"
     seen = "" if line.screenshot or empty else "  (faster than the page: no screenshot)"
-    err.print(plain(f"{line.index:3} {describe(line.performed)}  {what}{seen}"), markup=False)
+    err.print(plain(f"{line.index:3} {act}  {what}{seen}"), markup=False)
 
 
 def _tell(recorded: PersonRecorded, as_json: bool) -> None:

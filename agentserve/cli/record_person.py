@@ -204,9 +204,9 @@ class _Book:
             screenshot=self.writer.add_screenshot(view.picture) if view else None,
             aria=self.writer.add_aria(view.aria) if view else None,
             pointer=view.pointer if view else None,
-            performed=step.act.action,
-            target=step.act.target,
-            to_target=step.act.to_target,
+            performed=step.act and step.act.action,
+            target=step.act and step.act.target,
+            to_target=step.act and step.act.to_target,
             outcome=step.outcome,
         )
         line = self.writer.redaction.secrets.hidden_in(line)

@@ -79,12 +79,14 @@ def _end(recording: Recording) -> str:
 
 def _table(recording: Recording) -> Table:
     table = Table("step", "action", "element", "outcome", box=None, pad_edge=False)
+    from agentserve.replay.telling import CLOSING
+
     taken = len(recording.taken)
     for step in recording.steps:
         outcome = step.outcome.status
         if step.outcome.message:
             outcome += f": {step.outcome.message}"
-        action = _action(step) if step.index < taken else "the page as it was left"
+        action = _action(step) if step.index < taken else CLOSING
         told = (action, _element(step), outcome)
         table.add_row(str(step.index), *(Text(plain(text)) for text in told))
     return table

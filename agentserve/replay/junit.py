@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from agentserve.core.errors import RecordingError
 from agentserve.replay.bundle.files import write_whole
 from agentserve.replay.results import ReplayReport
-from agentserve.replay.telling import counts_by_comparer, counts_text, decided, lines, plain
+from agentserve.replay.telling import counts_by_comparer, counts_text, done_in, lines, plain
 
 MAX_TEXT = 64 * 1024
 """Characters of one element; a test report that nobody can open helps nobody."""
@@ -113,7 +113,7 @@ def _told(report: ReplayReport) -> list[str]:
     told = []
     for step in report.steps:
         if not step.same:
-            told.append(f"step {step.index}: {decided(step.recorded)}")
+            told.append(f"step {step.index}: {done_in(step)}")
             told += lines(step.differences, "  ")
     return told + lines(report.differences)
 

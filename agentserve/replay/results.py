@@ -56,6 +56,8 @@ class StepReport(Wire):
     compared: bool = True
     """False: what was decided was not compared, a note of the report says why. Without differences
     such a step is neither the same nor different."""
+    closing: bool = False
+    """Nothing was done in it: it shows the page as it was left."""
     differences: list[Difference]
 
 

@@ -18,7 +18,7 @@ from agentserve.replay.telling import (
     box_text,
     counts_by_comparer,
     counts_text,
-    decided,
+    done_in,
     plain,
     to_be_recorded_anew,
     unsteered,
@@ -104,7 +104,7 @@ def _mark(same: bool) -> Text:
 def _add_step(tree: Tree, step: StepReport) -> None:
     not_compared = step.same and not step.compared
     mark = Text("–", style="yellow") if not_compared else _mark(step.same)
-    line = Text.assemble(mark, f" step {step.index}  ", decided(step.recorded))
+    line = Text.assemble(mark, f" step {step.index}  ", done_in(step))
     if costs := _costs(step.recorded.usage, step.replayed.usage):
         line.append(f"  {costs}", style="dim")
     if not_compared:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from agentserve.core.actions.recorded import describe
 from agentserve.replay.compare.accepting import all_differences
 from agentserve.replay.compare.difference import Difference
-from agentserve.replay.results import ReplayReport, Side
+from agentserve.replay.results import ReplayReport, Side, StepReport
 
 MAX_SHOWN = 200
 _UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -38,6 +38,15 @@ def value_text(value: JsonValue) -> str:
     if value is None:
         return "none"
     return plain(value if isinstance(value, str) else json.dumps(value))
+
+
+CLOSING = "the page as it was left"
+"""Of a step in which nothing was done."""
+
+
+def done_in(step: StepReport) -> str:
+    """What was done in the recorded step: one line."""
+    return CLOSING if step.closing else decided(step.recorded)
 
 
 def decided(side: Side) -> str:

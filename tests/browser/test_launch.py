@@ -112,3 +112,12 @@ async def test_a_chromium_that_does_not_start_is_reported(monkeypatch: pytest.Mo
         async with launch_browser():
             pass
     assert "CHROMIUM" in failure.value.hint
+
+
+async def test_a_window_without_a_display_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(BrowserFailed, match="no display") as told:
+        async with launch_browser(headed=True):
+            pass
+    assert "--headless" in told.value.hint

@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -32,7 +33,7 @@ from agentserve.browser.person import PersonSession
 from agentserve.browser.scenarios import load_scenario
 from agentserve.cli import app
 from agentserve.cli.record_person import PersonOptions, PersonRecorded, record_person
-from agentserve.core.actions import Click, Done, Key, Type
+from agentserve.core.actions import Click, Key, Type
 from agentserve.core.actions.recorded import Fill
 from agentserve.core.errors import BrowserFailed, InvalidRequest
 from agentserve.core.pages import PageSettings
@@ -162,7 +163,7 @@ async def test_what_a_person_did_is_a_sound_recording(
     actions = [step.performed for step in recording.steps]
     assert [type(action) for action in actions[:6]] == [Click, Type, Key, Fill, Click, Click]
     assert actions[1] == Type(text="ada@example.com")
-    assert actions[-1] == Done()
+    assert actions[-1] is None
     assert all(step.screenshot and step.aria for step in recording.steps)
     texts = [step.target.text for step in recording.steps if step.target]
     assert "Login" in texts and "Components" in texts
@@ -215,7 +216,7 @@ async def test_an_interruption_ends_a_recording_well(
     recording.cancel()
     recorded = await recording
     made = read_recording(recorded.folder)
-    assert made.complete and [type(step.performed) for step in made.steps] == [Click, Done]
+    assert made.complete and [type(step.performed) for step in made.steps] == [Click, NoneType]
 
 
 async def test_a_closed_window_ends_a_recording_with_its_network(
@@ -230,7 +231,7 @@ async def test_a_closed_window_ends_a_recording_with_its_network(
     options = PersonOptions(url=site, out=tmp_path, viewport=VIEW, settings=SETTINGS)
     recorded, recording = await recorded_by(browser, options, leaves)
     # the page as it was left was seen before it was closed
-    assert [type(step.performed) for step in recording.steps] == [Click, Done]
+    assert [type(step.performed) for step in recording.steps] == [Click, NoneType]
     assert verify(recorded.folder) == []
     har = recording.network()
     assert har is not None and b"login.html" in har
@@ -372,7 +373,7 @@ async def test_a_browser_that_is_quit_at_once_leaves_a_sound_recording_without_a
     (warning,) = recorded.warnings
     assert "network.har is left out: the network was not recorded" in warning
     assert recording.meta.page.network == "live" and verify(recorded.folder) == []
-    assert [type(step.performed) for step in recording.steps] == [Click, Done]
+    assert [type(step.performed) for step in recording.steps] == [Click, NoneType]
 
 
 async def quit_browser(computer: PlaywrightComputer, session: PersonSession) -> None:
@@ -400,7 +401,7 @@ async def test_a_running_browser_is_used_in_a_window_of_its_own(site: str, tmp_p
         async with connect_browser(f"http://127.0.0.1:{port}") as attached:
             options = PersonOptions(url=site, out=tmp_path, viewport=VIEW)
             _, recording = await recorded_by(attached, options, clicks)
-        assert [type(step.performed) for step in recording.steps] == [Click, Done]
+        assert [type(step.performed) for step in recording.steps] == [Click, NoneType]
         assert theirs.is_connected() and not own.is_closed()
         await theirs.close()
 

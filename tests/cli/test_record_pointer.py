@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from cli.test_record import recorded_by, replay, told
@@ -18,7 +19,7 @@ from agentserve.browser.computer import PlaywrightComputer
 from agentserve.browser.launch import launch_browser
 from agentserve.browser.person import PersonSession
 from agentserve.cli.record_person import PersonOptions
-from agentserve.core.actions import Click, Done
+from agentserve.core.actions import Click
 from agentserve.core.screens import Size
 from agentserve.replay import Recording
 from agentserve.replay.bundle.verify import verify
@@ -95,11 +96,39 @@ async def test_each_view_has_the_place_of_its_pointer(made: Recording) -> None:
     assert [(step.performed, step.pointer) for step in made.steps] == [
         (Click(x=BUY[0], y=BUY[1]), NOWHERE),
         (Click(x=SIGN_OUT[0], y=SIGN_OUT[1]), ACCOUNT),
-        (Done(), "outside"),
+        (None, "outside"),
     ]
     before = made.aria(made.steps[1].aria or "")
     assert "bought" in before and "Sign out" in before
     assert "Sign out" not in made.aria(made.steps[2].aria or "")
+
+
+async def test_a_pointer_that_rests_before_anybody_listens_is_found(
+    browser: Browser, site: str, tmp_path: Path
+) -> None:
+    """A window opens under it: no event tells of it."""
+    options = PersonOptions(url=site, out=tmp_path, viewport=Size(width=420, height=240))
+    seen = []
+    begin = PersonSession.begin
+
+    async def rests(session: PersonSession) -> None:
+        await session._computer.page.mouse.move(*ACCOUNT)
+        await asyncio.sleep(0.1)
+        await begin(session)
+
+    async def clicks(computer: PlaywrightComputer, session: PersonSession) -> None:
+        await asyncio.wait_for(session.ready.wait(), 20)
+        seen.append(session._view)
+        await click(computer, session, *BUY)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PersonSession, "begin", rests)
+        _, recording = await recorded_by(browser, options, clicks)
+    assert seen[0] is not None and "Sign out" in seen[0].aria
+    first = recording.steps[0].pointer
+    assert isinstance(first, tuple) and "Sign out" in recording.aria(recording.steps[0].aria or "")
+    report = await replay(browser, recording, site)
+    assert report.same, told(report)
 
 
 async def test_a_replay_puts_the_pointer_where_it_was(

@@ -17,8 +17,8 @@ from agentserve.browser.person.ears import Ears
 from agentserve.browser.person.hidden import Hidden
 from agentserve.browser.person.journeys import History, Move, Travels
 from agentserve.browser.person.messages import Begin, Held, Message, Pointed
-from agentserve.browser.person.pointers import Pointers
-from agentserve.core.actions import Done, Navigate
+from agentserve.browser.person.pointers import Pointers, hovered
+from agentserve.core.actions import Navigate
 from agentserve.core.actions.recorded import CloseTab, OpenTab, Unsupported
 from agentserve.core.errors import BrowserFailed
 from agentserve.core.runs import Pointer
@@ -53,7 +53,8 @@ class PersonStep:
 
     view: View | None
     url: str
-    act: Act
+    act: Act | None
+    """None: the page as it was left."""
     outcome: Outcome
 
 
@@ -159,7 +160,7 @@ class PersonSession:
             await self._on_step(self._steps.get_nowait())
         if self._view is not None:
             ok = Outcome(status="ok")
-            await self._on_step(PersonStep(self._view, self._view.url, Act(Done()), ok))
+            await self._on_step(PersonStep(self._view, self._view.url, None, ok))
 
     # what the person does
 
@@ -352,6 +353,7 @@ class PersonSession:
             try:
                 url = self._computer.url
                 picture, aria = await self._computer.screenshot(), await self._computer.aria()
+                under = await hovered(self._computer.worlds, page) if pointer is None else None
             except BrowserFailed:
                 if not self._pages:
                     return
@@ -368,7 +370,7 @@ class PersonSession:
                 self._notice()
                 now = self._pointers.on(page)
                 if self._view is None or now == pointer:  # else it is looked at when that rests
-                    self._view = View(url, picture, aria, now)
+                    self._view = View(url, picture, aria, now or under)
                 self.ready.set()
                 return
 

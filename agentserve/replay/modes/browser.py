@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentserve.core.actions import Done
-from agentserve.core.actions.recorded import Unsupported
+from agentserve.core.actions.recorded import CloseTab, Unsupported
 from agentserve.core.errors import AgentServeError, RecordingError
 from agentserve.core.runs import Performed, RecordedComputer
 from agentserve.replay.bundle.format import StepLine
@@ -59,7 +59,8 @@ async def replay_browser(
     begun = time.perf_counter()
     if recording.meta.space is not None:
         computer.fit(recording.meta.space)
-    places = Places(recording.meta.url, secrets.hidden(computer.url))
+    own = recording.meta.source != "import"
+    places = Places(recording.meta.url, secrets.hidden(computer.url), anchors=own)
     looker = Looker(
         computer, recording, places, compare_screens, compare_aria, late_s, secrets.hidden
     )
@@ -114,6 +115,7 @@ class _Replay:
     ) -> None:
         self._computer = computer
         self._messages = recording.meta.source != "import"
+        self._taken = len(recording.taken)
         self._places = places
         self._looker = looker
         self._fill = fill
@@ -161,6 +163,7 @@ class _Replay:
                 ms=(time.perf_counter() - begun) * 1000,
             ),
             same=not differences,
+            closing=step.index >= self._taken,
             differences=differences,
         )
         self.steps.append(report)
@@ -178,6 +181,9 @@ class _Replay:
         if isinstance(step.performed, Unsupported):
             self.notes.append(f"step {step.index} was gone by: {step.performed.what}")
             return None
+        if isinstance(step.performed, CloseTab) and step.index == self._taken - 1:
+            # the end of a recording; a check of the task, and of expect.json, needs the page
+            return Performed(action=step.performed, outcome=step.outcome)
         action = self._places.action(step.performed)
         if self._fill is not None:
             action = self._fill(action)

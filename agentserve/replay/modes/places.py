@@ -16,7 +16,10 @@ class Places:
     that of the other now. A local server's port is another each time, a staging site another
     host."""
 
-    def __init__(self, recorded_url: str, live_url: str) -> None:
+    def __init__(self, recorded_url: str, live_url: str, *, anchors: bool = True) -> None:
+        """``anchors``: whether the source tells where an address got its ``#part``. Other tools
+        tell of the documents that are loaded only."""
+        self._anchors = anchors
         self._recorded = _origin(recorded_url)
         self._live = _origin(live_url)
 
@@ -34,6 +37,8 @@ class Places:
 
     def same(self, recorded: str, live: str) -> bool:
         """Whether a live page's address is the recorded one's; a missing one is any."""
+        if not self._anchors and "#" not in recorded:
+            live = live.partition("#")[0]
         return not recorded or self.now(recorded) == live
 
 

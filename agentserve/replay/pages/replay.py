@@ -15,7 +15,12 @@ from agentserve.replay.compare.viewports import viewport_at
 from agentserve.replay.heatmap import LEGEND, TINTS
 from agentserve.replay.pages.page import Pictures, write_page
 from agentserve.replay.results import Replayed, Side, StepReport
-from agentserve.replay.telling import counts_by_comparer, difference_line, to_be_recorded_anew
+from agentserve.replay.telling import (
+    CLOSING,
+    counts_by_comparer,
+    difference_line,
+    to_be_recorded_anew,
+)
 
 MAX_PICTURE_BYTES = 96 * MIB
 """Pictures beyond this sum are left out of a page, which says so; those of steps that differ come
@@ -118,16 +123,17 @@ def _step(step: StepReport) -> dict[str, Any]:
         "compared": step.compared,
         "differences": [_difference(difference) for difference in step.differences],
         "marks": _marks_name(step),
-        "recorded": _side(step.recorded),
-        "replayed": _side(step.replayed),
+        "recorded": _side(step.recorded, step.closing),
+        "replayed": _side(step.replayed, step.closing),
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: Side, closing: bool) -> dict[str, Any]:
+    nothing = CLOSING if closing else ""
     return {
         "picture": side.screenshot,
         "action": side.action.model_dump(mode="json") if side.action else None,
-        "action_text": describe(side.action) if side.action else "",
+        "action_text": describe(side.action) if side.action else nothing,
         "invalid": side.invalid.model_dump() if side.invalid else None,
         "text": side.text,
         "variables": side.variables,

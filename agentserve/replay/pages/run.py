@@ -15,6 +15,7 @@ from agentserve.core.runs import EndReason
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.pages.page import Pictures, write_page
+from agentserve.replay.telling import CLOSING
 
 MAX_PICTURE_BYTES = 96 * MIB
 """Screenshots beyond this sum are left out of a page, which says so."""
@@ -107,7 +108,7 @@ def _run(run: RunView) -> dict[str, Any]:
 
 def _step(step: StepLine, recording: Recording) -> dict[str, Any]:
     result = step.result
-    nothing = "" if step.index < len(recording.taken) else "the page as it was left"
+    nothing = "" if step.index < len(recording.taken) else CLOSING
     action = step.performed or (result and result.action)
     return {
         "index": step.index,

@@ -14,7 +14,6 @@ from agentserve.browser.person import session as module
 from agentserve.core.actions import (
     Back,
     Click,
-    Done,
     DoubleClick,
     Drag,
     Key,
@@ -65,12 +64,12 @@ async def calm(session: PersonSession, act: Awaitable[Any]) -> Any:
 
 
 def actions(steps: list[PersonStep]) -> list[Any]:
-    return [step.act.action for step in steps]
+    return [step.act.action for step in steps if step.act is not None]
 
 
 async def ended(session: PersonSession, steps: list[PersonStep]) -> list[PersonStep]:
     await session.finish()
-    assert steps[-1].act.action == Done()
+    assert steps[-1].act is None
     return steps[:-1]
 
 

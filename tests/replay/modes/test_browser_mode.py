@@ -21,6 +21,7 @@ from agentserve.browser.network import Answering, Watching, read_har
 from agentserve.core.actions import Back, Click, Done, Key, Navigate, Scroll, Type
 from agentserve.core.actions.recorded import CloseTab, Fill, OpenTab, Reload, Unsupported
 from agentserve.core.errors import BrowserFailed, InvalidRequest, RecordingError
+from agentserve.core.sessions import Outcome
 from agentserve.replay import Recording, StepLine, read_recording
 from agentserve.replay.bundle.verify import verify
 from agentserve.replay.modes.places import Places
@@ -203,6 +204,7 @@ async def test_what_the_last_act_led_to_is_compared_with_the_closing_step(
     report = await on_test(browser, closed)
     assert report.same and report.notes == [] and len(report.steps) == 2
     assert report.steps[1].recorded.action is None
+    assert [step.closing for step in report.steps] == [False, True]
 
     async def otherwise(computer: PlaywrightComputer) -> None:
         await computer.page.evaluate(
@@ -215,6 +217,25 @@ async def test_what_the_last_act_led_to_is_compared_with_the_closing_step(
     assert "screen" in {each.comparer for each in report.steps[1].differences}
     assert (await on_test(browser, closed, prepare=otherwise, accept=True)).same is False
     assert (await on_test(browser, closed, prepare=otherwise)).same
+
+
+async def test_a_recording_may_end_with_its_only_tab_closed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """As codegen and Chrome's Recorder write it."""
+    acts = [Click(x=60, y=70), CloseTab()]
+    recording = await record_scenario(browser, tmp_path, "miniwob/click-test", acts)
+    closed = recording.steps[1].model_copy(update={"outcome": Outcome(status="ok")})
+    recording = dataclasses.replace(recording, steps=(recording.steps[0], closed))
+    report = await on_test(browser, recording)
+    assert report.same, [step.differences for step in report.steps]
+    first, last = (
+        step.model_copy(update={"index": index})
+        for index, step in enumerate((closed, recording.steps[0]))
+    )
+    early = dataclasses.replace(recording, steps=(first, last))
+    report = await on_test(browser, early)
+    assert not report.steps[0].same
 
 
 async def on_test(browser: Browser, recording: Recording, **options: Any) -> ReplayReport:
@@ -313,6 +334,14 @@ async def test_a_recorded_network_needs_no_site(browser: Browser, recording: Rec
 def test_addresses_are_compared_as_of_the_live_site(recorded: str, live: str, same: bool) -> None:
     places = Places("http://127.0.0.1:1/", "http://127.0.0.1:2/x")
     assert places.same(recorded, live) is same
+
+
+def test_other_tools_do_not_tell_of_a_page_s_own_anchors() -> None:
+    ours, theirs = (Places("http://a/", "http://b/", anchors=own) for own in (True, False))
+    assert not ours.same("http://a/x", "http://b/x#part")
+    assert theirs.same("http://a/x", "http://b/x#part")
+    assert not theirs.same("http://a/x#one", "http://b/x#part")
+    assert not theirs.same("http://a/y", "http://b/x#part")
 
 
 async def test_a_changed_network_answer_is_told_by_the_request(
