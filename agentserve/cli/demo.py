@@ -237,8 +237,18 @@ def _tell(options: DemoOptions, view: DemoView, page: Path, ready_s: float, tota
     out.print(f"ready after {ready_s:.0f} s, done after {total_s:.0f} s")
     out.print(f"the runs as a page: {page}")
     out.print(f"their recordings:   {options.recordings}/")
-    shown = f"next: {command('replay', options.recordings, '--local')}"
+    shown = f"next: {command('replay', options.recordings, *_where(options))}"
     out.print(shown, style="dim", markup=False, soft_wrap=True)
+
+
+def _where(options: DemoOptions) -> tuple[str, ...]:
+    """How the recordings are replayed on the model that made them, where one can have it."""
+    if options.router is not None:
+        return ("--router", options.router)
+    if options.keep_alive:
+        return ()
+    # a replay's own worker serves nano
+    return ("--local",) if options.model == "nano" else ("--mode", "browser")
 
 
 async def _keep_alive(client: RouterClient) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agentserve.cli.console import err, out, run_until_signal
-from agentserve.cli.replay_options import Asked
+from agentserve.cli.replay_options import Asked, check_file
 from agentserve.cli.stage import Stage
-from agentserve.core.errors import AgentServeError, InvalidRequest
+from agentserve.core.errors import AgentServeError
 
 if TYPE_CHECKING:
     from agentserve.client import RouterClient
@@ -114,7 +114,7 @@ def replay(
     """Replay recordings and show what became different.
 
     Exit code 0: all the same, or accepted; 3: something differs, or is left that cannot be
-    accepted; 1: an error; 2: wrong usage.
+    accepted; 1: an error; 2: wrong usage; 130: Ctrl-C, which shows what was found until then.
     """
     from agentserve.regression.find import find_recordings
 
@@ -123,21 +123,26 @@ def replay(
         tuple(secret or ()), worker, against, setting, update, tuple(step or ()), also,
     )  # fmt: skip
     asked.check()
-    for option, path in (("--html", html), ("--junit", junit)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise InvalidRequest(f"{option}: there is no folder {path.absolute().parent}")
+    check_file("--html", html)
+    check_file("--junit", junit)
     found = find_recordings(recordings)
     replayed: list[Replayed] = []
-    stopped = None
+    stopped: AgentServeError | KeyboardInterrupt | None = None
     try:
         run_until_signal(_replay_all(found, asked, replayed.append))
-    except AgentServeError as error:  # what was found until then is told all the same
-        if not replayed:
+    except (AgentServeError, KeyboardInterrupt) as error:
+        if not replayed:  # else what was found until then is told all the same
             raise
         stopped = error
-    if update:
+    if isinstance(stopped, KeyboardInterrupt):
+        left = "; nothing is accepted" if update else ""
+        err.print(f"stopped after {len(replayed)} of {len(found)} recordings{left}")
+    elif update:
         replayed = [_accepted(one, step, also) for one in replayed]
-    _write(replayed, html, junit)
+    try:
+        _write(replayed, html, junit)
+    except AgentServeError as error:  # the terminal has room for it
+        stopped, html = stopped or error, None
     _tell(replayed, html, as_json, update)
     if stopped is not None:
         raise stopped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentserve.cli.redaction import secret_given
@@ -30,6 +31,18 @@ _MODES: dict[str, tuple[Mode, ...]] = {
     "--update": ("model", "browser", "full"),
 }
 """The modes that do something with an option."""
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """Raises InvalidRequest for a file that could not be written when all is done."""
+    if path is None:
+        return
+    if not path.absolute().parent.is_dir():
+        raise InvalidRequest(
+            f"{option}: there is no folder {path.absolute().parent}", hint="make it first"
+        )
+    if path.is_dir():
+        raise InvalidRequest(f"{option}: {path} is a folder", hint="name a file to write")
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ def _checked(config: pytest.Config) -> Settings:
     page = config.getoption("agentserve_html")
     if page is not None and not (folder := Path(page).absolute().parent).is_dir():
         raise pytest.UsageError(f"--agentserve-html: there is no folder {folder}")
+    if page is not None and Path(page).is_dir():
+        raise pytest.UsageError(f"--agentserve-html: {page} is a folder: name a file")
     return Settings(
         modes=modes,
         recorded_network=recorded,

@@ -157,8 +157,11 @@ def _both(recorded: Usage | None, replayed: Usage | None, name: str) -> str:
 def _failure_text(report: ReplayReport) -> Text:
     error = report.error
     assert error is not None
-    where = "before the first step" if error.index is None else f"step {error.index}"
-    text = Text(f"error, {where}: {plain(error.message)} ({plain(error.code)})", style="bold red")
+    if error.index is not None:
+        where = f"error, step {error.index}"
+    else:  # or it was replayed, and could not be accepted
+        where = "error" if report.steps else "error, before the first step"
+    text = Text(f"{where}: {plain(error.message)} ({plain(error.code)})", style="bold red")
     if error.hint:
         text.append(f"\n  {plain(error.hint)}", style="not bold default")
     return text

@@ -7,15 +7,22 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentserve.cli.console import err
+from agentserve.cli.demo import DemoOptions, _tell
+from agentserve.cli.demo_view import DemoView
+from agentserve.cli.redaction import redacted
 from agentserve.cli.run import _achieved, parse_size
 from agentserve.cli.stack import check_free
 from agentserve.core.errors import InvalidRequest
 from agentserve.core.runs import RunSummary
 from agentserve.core.screens import Size
+from agentserve.core.sessions import ScreenPolicy
 
 USAGE, ERROR = 2, 1
 
@@ -29,6 +36,28 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         text=True,
         timeout=120,
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "command"),
+    [
+        ({}, "replay 'my runs' --local"),
+        ({"keep_alive": True}, "replay 'my runs'"),
+        ({"router": "http://a:1"}, "replay 'my runs' --router http://a:1"),
+        ({"model": "other"}, "replay 'my runs' --mode browser"),
+    ],
+)
+def test_the_demo_ends_with_how_its_recordings_are_replayed(
+    capsys: pytest.CaptureFixture[str], changed: dict[str, Any], command: str
+) -> None:
+    options = DemoOptions(
+        tasks=(), workers=1, model="nano", device=None, router=None, max_turns=1,
+        recordings=Path("my runs"), keep_alive=False, as_json=False, screens=ScreenPolicy(),
+        redacted=redacted(None, None),
+    )  # fmt: skip
+    _tell(replace(options, **changed), DemoView(err, []), Path("page.html"), 1, 2)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("next: ") and last.endswith(f" {command}")
 
 
 @pytest.mark.parametrize(

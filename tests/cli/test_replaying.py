@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import shutil
@@ -19,7 +20,7 @@ from agentserve.bench.settings import setting_of
 from agentserve.cli import app
 from agentserve.cli.replay_engine import _screens, replay_engines
 from agentserve.core.actions import Click
-from agentserve.core.errors import InvalidRequest, NoWorker
+from agentserve.core.errors import InvalidRequest, NoWorker, RecordingError
 from agentserve.replay import Replayed, read_recording
 from agentserve.replay.bundle.packing import pack
 from agentserve.replay.compare.difference import Difference
@@ -163,6 +164,47 @@ def test_what_was_found_before_the_end_is_written(
     assert (tmp_path / "results.xml").exists() and "own" in result.stdout
 
 
+def test_without_a_router_it_says_that_there_is_local() -> None:
+    result = replay(BUNDLED / "click-button-1", "--router", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert "`agentserve run` and `replay` start their own with --local" in unwrapped(result.stdout)
+
+
+def test_ctrl_c_shows_what_was_found_and_accepts_nothing(
+    own: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found(monkeypatch, {0: ACTION})
+    replay_all = importlib.import_module("agentserve.cli.replay")._replay_all
+
+    async def interrupted(paths: Any, asked: Any, done: Any) -> None:
+        await replay_all(paths[:1], asked, done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentserve.cli.replay._replay_all", interrupted)
+    junit = tmp_path / "results.xml"
+    shutil.copytree(own, own.parent / "second")
+    result = replay(own.parent, "--update", "--junit", junit)
+    assert result.exit_code == 130
+    assert "stopped after 1 of 2 recordings; nothing is accepted" in result.stderr
+    assert "✗ step 0" in result.stdout and junit.exists()
+    assert not (own / "expect.json").exists()
+
+
+def test_what_cannot_be_written_is_shown_all_the_same(
+    own: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found(monkeypatch, {0: ACTION})
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("agentserve.replay.junit.write_whole", full)
+    result = replay(own, "--junit", tmp_path / "results.xml", "--html", tmp_path / "page.html")
+    assert isinstance(result.exception, RecordingError)
+    assert "No space left" in result.exception.message
+    assert "✗ step 0" in result.stdout and "side by side" not in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -179,10 +221,12 @@ def test_what_was_found_before_the_end_is_written(
         (["--step", "1"], "--step says what --update accepts"),
         (["--html", "nowhere/page.html"], "--html: there is no folder"),
         (["--junit", "nowhere/results.xml"], "--junit: there is no folder"),
+        (["--html", str(BUNDLED)], "is a folder"),
+        (["--junit", str(BUNDLED)], "is a folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_an_option_without_effect_is_refused(arguments: list[str], words: str) -> None:
+def test_an_option_that_cannot_be_followed_is_refused(arguments: list[str], words: str) -> None:
     result = replay(BUNDLED / "enter-text-0", *arguments)
     assert isinstance(result.exception, InvalidRequest), result.output
     assert words in result.exception.message

@@ -83,6 +83,7 @@ def test_the_ids_that_are_printed_can_be_run(folder: Path, run: Run) -> None:
     [
         (("--agentserve-mode", "video"), "'video' is none of model, browser, full"),
         (("--agentserve-html", "nowhere/page.html"), "--agentserve-html: there is no folder"),
+        (("--agentserve-html", "gui"), "--agentserve-html: gui is a folder"),
         (("--agentserve-also",), "--agentserve-also is of --agentserve-update"),
         (("--agentserve-on-miss", "live"), "add --agentserve-network recorded"),
         (("--agentserve-mode", "model", "--agentserve-network", "recorded"), "does nothing"),

@@ -157,6 +157,15 @@ def test_a_long_error_is_told_whole_where_nothing_is_wrapped():
     assert "end (worker_lost)" in capture.get()
 
 
+def test_an_error_of_what_was_replayed_is_not_before_the_first_step():
+    error = FAILURE.model_copy(update={"index": None})
+    (line,) = [one for one in shown(replay_summary(make_report(make_step_report(0), error=error)))
+               if "error" in one]  # fmt: skip
+    assert line.startswith(f"└── error: {error.message}")
+    assert any("error, before the first step: " in one
+               for one in shown(replay_summary(make_report(error=error))))  # fmt: skip
+
+
 def test_an_option_that_was_given_or_has_another_name_is_told_so():
     report = make_report(make_step_report(1, POINT))
     assert (

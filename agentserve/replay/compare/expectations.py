@@ -250,7 +250,8 @@ def parse_expectations(data: bytes, name: str) -> Expectations:
         where = ".".join(str(part) for part in first["loc"])[:120]
         raise RecordingError(
             f"{name}: {EXPECT}: {where!r}: {first['msg'][:200]}",
-            hint="agentserve replay --update writes it",
+            hint=f"correct it; without {EXPECT} what was recorded is expected, and "
+            "agentserve replay --update writes another one",
         ) from error
 
 

@@ -1,10 +1,12 @@
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 from replay.bundle.corpus import READ_DAMAGES, step_with
 from replay.replay_builders import DONE, make_png, make_steps, record
 
+from agentserve.core.config import MIB
 from agentserve.core.errors import RecordingError
 from agentserve.replay import Recording, read_recording
 from agentserve.replay.bundle.format import STEPS
@@ -16,6 +18,25 @@ def test_damage_is_refused_by_the_entry_s_name(recording: Recording, name: str):
     damage(recording.path)
     with pytest.raises(RecordingError, match=f"^clean: {message}"):
         read_recording(recording.path)
+
+
+def test_a_small_file_takes_no_room_for_the_largest(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+):
+    """os.read makes room for all that it is asked for."""
+    asked: list[int] = []
+    read = os.read
+
+    def noted(descriptor: int, count: int) -> bytes:
+        asked.append(count)
+        return read(descriptor, count)
+
+    monkeypatch.setattr("agentserve.replay.bundle.folder.os.read", noted)
+    whole = (recording.path / STEPS).read_bytes()
+    assert recording.entries.read(STEPS, 10**10) == whole
+    assert max(asked) <= MIB
+    with pytest.raises(RecordingError, match="larger than"):
+        recording.entries.read(STEPS, len(whole) - 1)
 
 
 @pytest.mark.parametrize("data", [b"", make_png(77)], ids=["emptied", "another picture"])

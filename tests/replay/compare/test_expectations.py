@@ -146,8 +146,9 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_what_does_not_fit_is_refused_by_name(kind: str, tmp_path: Path):
     (tmp_path / EXPECT).write_bytes(BAD[kind])
-    with pytest.raises(RecordingError, match=f"{tmp_path.name}: {EXPECT}: "):
+    with pytest.raises(RecordingError, match=f"{tmp_path.name}: {EXPECT}: ") as no:
         load_expectations(FolderEntries(tmp_path))
+    assert no.value.hint.startswith("correct it; without expect.json what was recorded is expected")
 
 
 def test_a_link_is_refused(tmp_path: Path):

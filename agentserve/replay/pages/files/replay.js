@@ -109,7 +109,8 @@
     const whole = [tree(replay.differences)];
     if (replay.error) {
       const { index, message, hint } = replay.error;
-      const where = index === null ? "before the first step" : `step ${index}`;
+      const before = replay.steps.length ? "at its end" : "before the first step";
+      const where = index === null ? before : `step ${index}`;
       whole.push(make("p", "error", `error, ${where}: ${message}`), make("p", "quiet", hint));
     }
     whole.push(...replay.notes.map((note) => make("p", "quiet", `note: ${note}`)));
