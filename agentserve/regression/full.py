@@ -140,7 +140,7 @@ def compare_step(was: StepLine, now: StepLine, rules: Expectations, viewport: Si
         "to_target": was.to_target,
         "now": (now.target, now.to_target),
         "viewport": viewport,
-        "accepted": own.accepted_by("agent"),
+        "accepted": own.accepted_by("full"),
     }
     if was.result is None or now.result is None:
         differences = action_differences(was.performed, now.performed, own.actions, **asked)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from agentserve.core.errors import InvalidRequest
 from agentserve.replay.compare.difference import Difference
 from agentserve.replay.compare.expectations import (
     MAX_ACCEPTED,
     AcceptedAction,
+    AcceptedBy,
     AcceptedTarget,
     Expectations,
     StepExpectation,
@@ -138,7 +139,8 @@ def _step(own: StepExpectation, report: StepReport, mode: Mode, also: bool) -> S
     comparers = {difference.comparer for difference in report.differences}
     recorded, replayed = report.recorded, report.replayed
     if "action" in comparers:
-        who: Literal["agent", "browser"] = "browser" if mode == "browser" else "agent"
+        assert mode != "engine"  # which compares tokens, not actions
+        who: AcceptedBy = mode
         others = tuple(one for one in own.accepted_actions if one.by != who)
         action = _action(replayed, who, **_found(report.differences))
         before = (own.accepted_by(who) or (_action(recorded, who),)) if also else ()
@@ -155,9 +157,7 @@ def _step(own: StepExpectation, report: StepReport, mode: Mode, also: bool) -> S
     return own.model_copy(update=update | usage)
 
 
-def _action(
-    side: Side, who: Literal["agent", "browser"], **target: AcceptedTarget
-) -> AcceptedAction:
+def _action(side: Side, who: AcceptedBy, **target: AcceptedTarget) -> AcceptedAction:
     return AcceptedAction(
         by=who,
         action=side.action,

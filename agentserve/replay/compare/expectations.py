@@ -146,11 +146,15 @@ class AcceptedTarget(Wire):
     """What the element shows that was found by its place alone; None: no selector finds one."""
 
 
+AcceptedBy = Literal["model", "full", "browser"]
+
+
 class AcceptedAction(Wire):
     """What a step may do instead of what was recorded: compared by the step's rules like that."""
 
-    by: Literal["agent", "browser"] = "agent"
-    """``agent``: what the modes model and full may decide. ``browser``: where the mode browser may
+    by: AcceptedBy = "model"
+    """The mode that it holds in. ``model`` decides on the recorded screens, ``full`` on the pages
+    of today: what is right on one of them may be wrong on the other. ``browser``: where that may
     find the element; it does what was recorded, and so says nothing of a decision."""
     action: RecordedAction | None = None
     """None: nothing, as when the answer is invalid."""
@@ -191,7 +195,7 @@ class StepExpectation(Wire):
     )
     """Values that a count of UsageRule.counts may have."""
 
-    def accepted_by(self, who: Literal["agent", "browser"]) -> tuple[AcceptedAction, ...]:
+    def accepted_by(self, who: AcceptedBy) -> tuple[AcceptedAction, ...]:
         """Of ``accepted_actions`` those that say something of this one."""
         return tuple(one for one in self.accepted_actions if one.by == who)
 

@@ -57,7 +57,7 @@ def compare_turn(
                 target=step.target,
                 to_target=step.to_target,
                 viewport=viewport,
-                accepted=own.accepted_by("agent"),
+                accepted=own.accepted_by("model"),
             )
     differences += turn_usage_differences(
         recorded and recorded.usage, replayed.usage, own.usage, accepted=own.accepted_counts

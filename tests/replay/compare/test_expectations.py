@@ -293,6 +293,24 @@ def test_alternatives_have_an_end():
         accept(expectations, make_report(make_step_report(0, side, ACTION)), also=True)
 
 
+def test_an_action_is_accepted_in_the_mode_that_found_it_alone():
+    """A button has moved: an agent on the page of today clicks it there, one that is shown the
+    screen of then where it was."""
+    there = make_report(make_step_report(0, Side(action=Click(x=300, y=300)), ACTION))
+    expectations = Expectations()
+    for mode in ("full", "browser"):
+        expectations = accept(expectations, there.model_copy(update={"mode": mode}))
+    own = parse_expectations(expectations_json(expectations), "r").own(0)
+    assert [one.by for one in own.accepted_actions] == ["full", "browser"]
+    assert own.accepted_by("model") == ()
+    assert compare_turn(make_line(0), make_result(), expectations).differences == []
+    now = make_result(action=Click(x=300, y=300))
+    assert compare_turn(make_line(0), now, expectations).differences
+    expectations = accept(expectations, there)
+    assert compare_turn(make_line(0), now, expectations).differences == []
+    assert len(expectations.own(0).accepted_by("full")) == 1
+
+
 def test_a_turn_is_compared_in_all_that_it_is():
     usage = Usage(prompt_tokens=500, cached_tokens=10, stored_prefix_tokens=400, sent_tokens=40)
     recorded = make_result(usage=usage.model_copy(update={"cached_tokens": 400}))
