@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from typing import Any, Literal
 
 from playwright.async_api import BrowserContext, Request
@@ -15,6 +16,12 @@ from agentserve.core.runs import NetworkNote
 
 _ABORTED = "ERR_ABORTED"
 """A page went on before an answer was there: a matter of time alone."""
+_SHOWN = 100
+"""Characters of a body."""
+_BEFORE = 30
+"""Of these, before the first that is another one."""
+_READ = 1_000_000
+"""Characters of bodies in which that is looked for."""
 _WITHOUT_END = {"eventsource", "ping", "websocket"}
 """Streams, and what a page sends without waiting for an answer."""
 _POLL_S = 0.05
@@ -97,8 +104,8 @@ class Watching:
         if _ABORTED in recorded.failure or _ABORTED in (request.failure or ""):
             return
         live = await _live(request, self._hidden)
-        if live is not None and _told(recorded) != _told(live):
-            was, now = _told(recorded), _told(live)
+        if live is not None and _told(recorded, live) != _told(live, recorded):
+            was, now = _told(recorded, live), _told(live, recorded)
             self._note(NetworkNote(what="answer", request=name, recorded=was, replayed=now))
 
     def _note(self, note: NetworkNote) -> None:
@@ -130,20 +137,24 @@ async def _live(request: Request, hidden: Hidden) -> Answer | None:
     return Answer(response.status, headers, said.encode("utf-8", "surrogateescape"))
 
 
-def _told(answer: Answer) -> str:
-    """An answer in few words that differ when the answers say something else."""
+def _told(answer: Answer, other: Answer | None = None) -> str:
+    """An answer in few words, which are not those of the ``other`` when that says something else:
+    of a body that people can read, where it begins to."""
     if answer.failure:
         return "failed"
     if 300 <= answer.status < 400:
         return str(answer.status)
-    said = meaning(answer.body.decode("utf-8", "surrogateescape"), answer.content_type)
+    said = _said(answer)
+    others = said if other is None else _said(other)
     digest = hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
-    return f"{answer.status}, sha256 {digest[:16]}{_beginning(said, answer.content_type)}"
+    told = f"{answer.status}, sha256 {digest[:16]}"
+    if not answer.content_type.startswith(("text/", "application/json")):
+        return told
+    at = 0 if said == others else len(os.path.commonprefix([said[:_READ], others[:_READ]]))
+    begin = max(0, at - _BEFORE) if at > _SHOWN - _BEFORE else 0
+    line = " ".join(said[begin : begin + 4 * _SHOWN].split()).encode("utf-8", "replace").decode()
+    return f"{told}: {'…' if begin else ''}{line[:_SHOWN]}"
 
 
-def _beginning(said: str, content_type: str) -> str:
-    """Of a body that people can read."""
-    if not content_type.startswith(("text/", "application/json")):
-        return ""
-    line = " ".join(said[:400].split()).encode("utf-8", "replace").decode()
-    return f": {line[:100]}"
+def _said(answer: Answer) -> str:
+    return meaning(answer.body.decode("utf-8", "surrogateescape"), answer.content_type)

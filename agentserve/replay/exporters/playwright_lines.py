@@ -45,6 +45,8 @@ from agentserve.replay.importers.addresses import whole_address
 
 Lines = list[str]
 
+_AIMED = ("click", "click_element", "double_click", "drag", "hover", "hover_element")
+
 
 @dataclass
 class Writing:
@@ -63,6 +65,9 @@ class Writing:
         lines = _WRITERS[step.performed.kind](self, step, step.performed)
         if not lines[0].startswith("#"):
             tell_failure(step, self.account)
+            if step.performed.kind in _AIMED and isinstance(step.pointer, tuple):
+                # what it is aimed at may be there only while the pointer is on something else
+                lines = [call("page.mouse.move", *step.pointer), *lines]
         self.focus.after(step)
         return lines
 

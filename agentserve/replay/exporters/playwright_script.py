@@ -63,7 +63,7 @@ def give(recording: Recording) -> Given:
     if any(step.screenshot for step in recording.steps):
         account.lose("the screenshots: the script compares nothing with them")
     tell_unjudged(recording, account)
-    tell_unheld(recording, account)
+    tell_unheld(recording, account, pointers=False)
     secrets, quotes = secrets_in(body)
     for name in secrets:
         account.lose(f"the secret {name}: the script takes the environment variable {name} for it")

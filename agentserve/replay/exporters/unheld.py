@@ -10,8 +10,9 @@ from agentserve.replay.bundle.reader import Recording
 _PLAIN = PageSettings()
 
 
-def tell_unheld(recording: Recording, account: Account) -> None:
-    """Of every format: what a replay of ours is judged by, and how it makes pages the same."""
+def tell_unheld(recording: Recording, account: Account, *, pointers: bool = True) -> None:
+    """Of every format: what a replay of ours is judged by, and how it makes pages the same;
+    ``pointers`` of those that cannot move the pointer before an act."""
     meta, page = recording.meta, recording.meta.page
     settings = [
         name
@@ -19,7 +20,10 @@ def tell_unheld(recording: Recording, account: Account) -> None:
         if getattr(page, name) != getattr(_PLAIN, name)
     ]
     for what, there in (
-        ("where the pointer was", any(step.pointer for step in recording.steps)),
+        (
+            "where the pointer was before an act: what opens under it alone, as menus do, does not",
+            pointers and any(isinstance(step.pointer, tuple) for step in recording.steps),
+        ),
         ("the aria snapshots", any(step.aria for step in recording.steps)),
         (f"what the pages fetched ({NETWORK})", recording.entries.has(NETWORK)),
         (f"what a replay must find ({EXPECT})", recording.entries.has(EXPECT)),

@@ -15,7 +15,9 @@ from starlette.applications import Starlette
 
 from agentserve.browser.computer import PlaywrightComputer, open_computer
 from agentserve.browser.network import Answering, NetworkRecording, Watching, read_har
+from agentserve.browser.network.har import Answer
 from agentserve.browser.network.recording import QUIET_S
+from agentserve.browser.network.watching import _told
 from agentserve.core.errors import RecordingError
 from agentserve.core.runs import NetworkNote
 from agentserve.core.screens import Size
@@ -180,7 +182,7 @@ async def test_live_answers_are_compared_with_the_recorded_ones(
     assert changed.recorded.startswith("200, ") and changed.recorded != changed.replayed
 
 
-SLOWLY = "() => { fetch('/slow'); new EventSource('/stream'); navigator.sendBeacon('/slow', 'x'); }"
+SLOWLY = "() => { fetch('/slow'); navigator.sendBeacon('/slow', 'x'); new EventSource('/stream'); }"
 
 
 async def open_requests(
@@ -193,7 +195,9 @@ async def open_requests(
         open_computer(browser, f"{server.url}/", viewport=VIEW, network=network) as computer,
     ):
         await computer.load()
-        await computer.page.evaluate(SLOWLY)
+        # what a page asks for is told of a moment after its script has asked
+        async with computer.page.expect_request("**/stream"):
+            await computer.page.evaluate(SLOWLY)
         if isinstance(network, NetworkRecording):
             await computer.page.wait_for_timeout(500)
             return [], (await network.finish()).replace(server.url.encode(), url.encode())
@@ -267,3 +271,16 @@ def entry(**response: Any) -> dict[str, Any]:
 def test_what_is_no_har_file_is_refused(har: Any, message: str) -> None:
     with pytest.raises(RecordingError, match=message):
         read_har(har if isinstance(har, bytes) else json.dumps(har).encode())
+
+
+def test_a_long_answer_is_told_where_it_begins_to_be_another_one() -> None:
+    head = {"content-type": "text/html"}
+    was, now = (
+        Answer(200, head, f"<title>Shop</title>{'x' * 500}<b>{text}</b>".encode())
+        for text in ("seven", "eight")
+    )
+    told = [_told(was, now), _told(now, was)]
+    assert "<b>seven" in told[0] and "<b>eight" in told[1] and told[0].count("…x") == 1
+    assert _told(was, was) == _told(was, was) and "<title>Shop" in _told(was, was)
+    short = Answer(200, head, b"<p>A"), Answer(200, head, b"<p>B")
+    assert _told(*short).endswith(": <p>A")

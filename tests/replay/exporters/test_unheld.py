@@ -33,13 +33,16 @@ def test_what_a_replay_is_judged_by_is_told(tmp_path: Path, known: ExportFormat)
     more = {"page": PAGE, "allow": ["http://b"]}
     lost = known.give(replace(recording, meta=recording.meta.model_copy(update=more))).lost
     for told in (
-        "where the pointer was",
         "what a replay must find (expect.json)",
         "what the pages fetched (network.har)",
         "how the pages were made to show the same (fixed_time, random_seed, animations)",
         "the further origins that might be visited",
     ):
         assert told in lost
+    moves = known.name == "playwright"
+    assert any("where the pointer was" in told for told in lost) == (not moves)
+    script = "".join(data.decode() for data in known.give(recording).files.values())
+    assert ("page.mouse.move(3, 4)" in script) == moves
     acts_only = known.name != "osworld"
     assert ("whether the task succeeded" in lost) == acts_only
     assert ("what was thought and answered beside the actions" in lost) == acts_only
