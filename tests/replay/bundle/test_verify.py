@@ -86,6 +86,17 @@ def test_optional_entries_that_are_whole(recording: Recording, tmp_path: Path):
     assert errors(writer.folder) == []
 
 
+def test_a_network_that_a_kill_kept_from_being_written_is_no_damage(recording: Recording) -> None:
+    meta = json.loads((recording.path / META).read_text())
+    meta["page"]["network"] = "recorded"
+    (recording.path / META).write_text(json.dumps(meta))
+    assert [finding.entry for finding in errors(recording.path)] == ["network.har"]
+    lines = (recording.path / STEPS).read_text().splitlines(keepends=True)
+    (recording.path / STEPS).write_text("".join(lines[:-1]))
+    assert errors(recording.path) == []
+    assert "network.har" in [finding.entry for finding in verify(recording.path)]
+
+
 def test_what_expectations_name_is_used(recording: Recording):
     """Alternatives that an update has accepted: no step names them, and a replay reads them."""
     data = make_png(99)
