@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,13 +18,14 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from agentserve.browser.computer import PlaywrightComputer
-from agentserve.browser.launch import launch_browser
+from agentserve.browser.launch import find_chromium, launch_browser
 from agentserve.browser.person import PersonSession
 from agentserve.cli.record_person import PersonOptions
 from agentserve.core.actions import Click
 from agentserve.core.screens import Size
 from agentserve.replay import Recording
 from agentserve.replay.bundle.verify import verify
+from agentserve.replay.exporters import playwright_script
 from agentserve.testing.server import LoopbackServer
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>Shop</title>
@@ -136,6 +139,19 @@ async def test_a_replay_puts_the_pointer_where_it_was(
 ) -> None:
     report = await replay(browser, made, site)
     assert report.same, told(report)
+
+
+async def test_an_exported_script_opens_the_menu_as_well(made: Recording, tmp_path: Path) -> None:
+    given = playwright_script.give(made)
+    assert not any("pointer" in told for told in given.lost)
+    ((name, script),) = given.files.items()
+    (tmp_path / name).write_bytes(script)
+    own = os.environ | {"CHROMIUM": find_chromium() or ""}
+    running = await asyncio.create_subprocess_exec(
+        sys.executable, tmp_path / name, env=own, stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await asyncio.wait_for(running.communicate(), 90)
+    assert running.returncode == 0, errors.decode()
 
 
 async def test_without_the_pointer_the_same_replay_differs(
