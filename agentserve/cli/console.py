@@ -39,7 +39,9 @@ def command_name() -> str:
     called = sys.argv[0]
     if called.endswith(".py"):
         return f"{shlex.quote(sys.executable)} -m agentserve.cli"
-    return shlex.quote(os.path.relpath(called) if os.sep in called else called)
+    here = os.path.relpath(called) if os.sep in called else called
+    # a way up through other folders would hold in this one only
+    return shlex.quote(os.path.abspath(called) if here.startswith(os.pardir) else here)
 
 
 def command(*words: str | Path) -> str:

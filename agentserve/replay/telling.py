@@ -35,7 +35,7 @@ def unsteered(line: str) -> str:
 
 
 def value_text(value: JsonValue) -> str:
-    if value is None:
+    if value is None or value == "":
         return "none"
     return plain(value if isinstance(value, str) else json.dumps(value))
 
