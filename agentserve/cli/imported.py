@@ -80,6 +80,11 @@ class Imported:
             told.append(
                 f"{_steps(found)}: a text is typed in single keys, in which --secret finds none"
             )
+        if self.taken.blurred and self.screens:
+            told.append(
+                "its screens are frames of a screencast, which no replay shows px by px: accept "
+                "those of a first replay by --update, once they were looked at (--html)"
+            )
         told += [
             f"{_steps(steps)}: the source itself asks for the secret {name}; a replay gives it to "
             f"{self.taken.url[:200] or 'the page'}: see whose page that is"

@@ -106,6 +106,7 @@ class _Assembly:
             ),
             screenshots=self._pictures,
             passwords=tuple(self._passwords),
+            blurred=self._is_screencast(),
             lost=self._account.sentences(),
         )
 
@@ -261,6 +262,9 @@ class _Assembly:
         self._scales[min(max(round(scale, 4), 0.01), 8.0)] += 1
         return sha256
 
+    def _is_screencast(self) -> bool:
+        return bool(self._trace.times and not self._trace.screenshots)
+
     def _tell(self) -> None:
         """What is lost of the trace as a whole."""
         trace, account = self._trace, self._account
@@ -281,7 +285,7 @@ class _Assembly:
         if len(self._scales) > 1:
             scales = ", ".join(f"{scale:g}" for scale in list(self._scales)[:8])
             account.lose(f"that screens have several scales: {scales}")
-        if trace.times and not trace.screenshots:
+        if self._is_screencast():
             account.lose("the screens are frames of a screencast: smaller, and JPEG before")
 
 

@@ -53,6 +53,8 @@ class Taken:
     """What could not be taken over, in sentences."""
     passwords: tuple[int, ...] = ()
     """Indices of the steps whose element the source knows for a password's field."""
+    blurred: bool = False
+    """Whether its screens are not, px by px, what a browser shows: frames of a screencast."""
     data: JsonValue = None
     """Of the whole, for an export into the same format."""
 
