@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from agentserve.cli.console import err, out, plain
-from agentserve.cli.imported import Imported
+from agentserve.cli.import_report import ImportReport
 from agentserve.cli.redaction import Mask, Secret, redacted
 from agentserve.core.errors import InvalidRequest
 
@@ -72,7 +72,7 @@ def import_recording(
         steps=tuple(redaction.secrets.hidden_in(step) for step in taken.steps),
         lost=tuple(redaction.secrets.hidden(sentence) for sentence in taken.lost),
     )
-    imported = Imported(folder, taken, redaction.secrets.names)
+    imported = ImportReport(folder, taken, redaction.secrets.names)
     if as_json:
         print(json.dumps(imported.as_json()))
         return

@@ -60,12 +60,6 @@ SETTINGS = PageSettings(
 
 
 @pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with launch_browser() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 async def site() -> AsyncIterator[str]:
     async with serve_pages(*load_scenario("admin/sign-in").folders) as base:
         yield f"{base}/login.html"

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from agentserve.browser.computer import PlaywrightComputer
-from agentserve.browser.launch import find_chromium, launch_browser
+from agentserve.browser.launch import find_chromium
 from agentserve.browser.person import PersonSession
 from agentserve.cli.record_person import PersonOptions
 from agentserve.core.actions import Click
@@ -45,12 +45,6 @@ BUY, ACCOUNT, SIGN_OUT, NOWHERE = (60, 40), (60, 110), (60, 145), (320, 180)
 
 async def page(request: Request) -> HTMLResponse:
     return HTMLResponse(PAGE)
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with launch_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
 from agentserve.core.secret_names import placeholder
 from agentserve.replay.account import Account
+from agentserve.replay.addresses import whole_address
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.bundle.reader import Recording
 from agentserve.replay.exporters.chrome_addresses import Addresses
@@ -51,7 +52,6 @@ from agentserve.replay.exporters.places import (
 )
 from agentserve.replay.exporters.playwright_locators import position
 from agentserve.replay.exporters.unheld import tell_unheld, tell_unjudged
-from agentserve.replay.importers.addresses import whole_address
 from agentserve.replay.importers.chrome import FORMAT
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP
 from agentserve.replay.importers.taken import MAX_STEPS

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentserve.core.actions import Navigate
+from agentserve.replay.addresses import whole_address, whole_page
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.importers.addresses import whole_address, whole_page
 
 _NOT_AWAITED = ("keyUp", "close")
 """A key that goes down may bring another page: when it comes up it is too late to wait for it."""

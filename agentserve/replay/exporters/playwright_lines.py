@@ -37,11 +37,11 @@ from agentserve.core.actions.recorded import (
     WaitFor,
 )
 from agentserve.replay.account import Account
+from agentserve.replay.addresses import whole_address
 from agentserve.replay.bundle.format import StepLine
 from agentserve.replay.exporters.places import Focus, tell_failure
 from agentserve.replay.exporters.playwright_locators import locator, position
 from agentserve.replay.exporters.python_text import Address, call, literal, said
-from agentserve.replay.importers.addresses import whole_address
 
 Lines = list[str]
 

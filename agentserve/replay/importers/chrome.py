@@ -18,8 +18,8 @@ from agentserve.core.actions.recorded import CloseTab, SwitchTab
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.account import shortened
+from agentserve.replay.addresses import whole_page
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.chrome_steps import CUSTOM_STEP, STEPS, Flow, Read
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import Stroke, chord_at, stroke

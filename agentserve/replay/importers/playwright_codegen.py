@@ -24,8 +24,8 @@ from agentserve.core.elements import ElementTarget
 from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.replay.account import Account
+from agentserve.replay.addresses import whole_page
 from agentserve.replay.bundle.format import StepLine
-from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
 from agentserve.replay.importers.losses import (

@@ -20,10 +20,10 @@ from agentserve.core.errors import RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import Outcome
 from agentserve.replay.account import Account
+from agentserve.replay.addresses import whole_page
 from agentserve.replay.bundle.format import MAX_SCREENSHOT_BYTES, EndLine, StepLine
 from agentserve.replay.bundle.png import png_size
 from agentserve.replay.importers import trace_mouse
-from agentserve.replay.importers.addresses import whole_page
 from agentserve.replay.importers.archive import Archive, open_archive
 from agentserve.replay.importers.losses import MAX_WORDS, tell_options, tell_unsupported
 from agentserve.replay.importers.pictures import png_of

@@ -24,7 +24,7 @@ from agentserve.core.actions.recorded import (
 from agentserve.core.elements import ElementTarget
 from agentserve.core.screens import Size
 from agentserve.replay.account import Account, shortened
-from agentserve.replay.importers.addresses import whole_address
+from agentserve.replay.addresses import whole_address
 from agentserve.replay.importers.fields import Fields
 from agentserve.replay.importers.keys import chord
 from agentserve.replay.importers.losses import timeout_s, waits

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from agentserve.core.errors import InvalidRequest, RecordingError
-from agentserve.core.secret_names import PLACEHOLDER, placeholder
+from agentserve.core.secret_names import PLACEHOLDER, placeholder, placeholders_in
 from agentserve.replay.bundle.format import SecretName
 from agentserve.replay.redaction.forms import MIN_LENGTH, beginnings_of, pattern_of
 from agentserve.replay.redaction.texts import changed_texts
@@ -31,7 +31,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(SecretName)
 
 def names_in(text: str) -> list[str]:
     """The secrets that a text has placeholders of, sorted, each once."""
-    return sorted(set(PLACEHOLDER.findall(text)))
+    return sorted(placeholders_in(text))
 
 
 class Secrets:

@@ -1,5 +1,7 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from replay.replay_builders import make_png, make_result, make_step
@@ -9,6 +11,7 @@ from agentserve.core.elements import ElementTarget, PageBox
 from agentserve.core.errors import InvalidRequest, RecordingError
 from agentserve.core.screens import Size
 from agentserve.core.sessions import CacheLoss, InvalidAction, Usage
+from agentserve.regression.browsing import compare_aria, compare_screens
 from agentserve.replay.bundle.folder import FolderEntries
 from agentserve.replay.bundle.format import EXPECT, META, StepLine
 from agentserve.replay.compare.accepting import accept, acceptable, accepted_files, left_of
@@ -26,7 +29,7 @@ from agentserve.replay.compare.expectations import (
     parse_expectations,
     save_expectations,
 )
-from agentserve.replay.compare.steps import Compared, Seen, compare_page, compare_turn
+from agentserve.replay.compare.steps import Compared, compare_turn
 from agentserve.replay.results import Replayed, ReplayReport, Side, StepReport, Totals
 
 BOX = PageBox(x=1, y=2, width=30, height=40)
@@ -361,21 +364,24 @@ def test_a_worker_that_was_restarted_is_a_note_and_no_broken_prefix():
 
 
 def test_a_page_is_compared_in_screen_and_structure():
-    size = Size(width=224, height=280)
     one, other = make_png(0), make_png(200)
-    was, now = Seen(one, b"- text: a\n"), Seen(other, b"- text: b\n")
-    read = {"a" * 64: other, "b" * 64: b"- text: b\n"}
+    texts = {"b" * 64: "- text: b\n"}
+    recording: Any = SimpleNamespace(
+        steps=(),
+        meta=SimpleNamespace(viewport=Size(width=224, height=280)),
+        screenshot={"a" * 64: other}.__getitem__,
+        aria=texts.__getitem__,
+    )
 
-    def fields(own: StepExpectation, was: Seen = was, now: Seen = now) -> list[str]:
-        found = compare_page(
-            was, now, own, viewport=size, read_screen=read.__getitem__, read_aria=read.__getitem__
-        )
+    def fields(own: StepExpectation, now: tuple[bytes, str] = (other, "- text: b\n")) -> list[str]:
+        rules, step = Expectations(steps=(own,)), make_line()
+        found = compare_screens(recording, rules, step, one, now[0])
+        found += compare_aria(recording, rules, step, "- text: a\n", now[1])
         return [difference.field for difference in found]
 
-    own = Expectations().at(0)
+    own = StepExpectation(index=0)
     assert fields(own) == ["screen", "aria"]
-    assert fields(own, was, was) == []
-    assert fields(own, Seen(one), now) == ["screen"] and fields(own, Seen(), now) == []
+    assert fields(own, (one, "- text: a\n")) == []
     assert fields(own.model_copy(update={"aria": False})) == ["screen"]
     assert fields(own.model_copy(update={"accepted_screens": ("a" * 64,)})) == ["aria"]
     assert fields(own.model_copy(update={"accepted_aria": ("b" * 64,)})) == ["screen"]

@@ -15,7 +15,7 @@ from replay.importers.conftest import Made
 from replay.importers.traces import BEGIN, call, jpeg, write
 
 from agentserve.browser.launch import launch_browser
-from agentserve.cli.imported import Imported
+from agentserve.cli.import_report import ImportReport
 from agentserve.core.actions import (
     Back,
     Click,
@@ -260,7 +260,7 @@ def test_without_snapshots_a_step_has_the_last_frame_before_its_call(tmp_path: P
     assert second.screenshot is not None
     assert png_size(taken.screenshots[second.screenshot]) == Size(width=80, height=60)
     assert taken.scale == 0.5
-    (told,) = Imported(tmp_path / "r", taken, ()).warnings()
+    (told,) = ImportReport(tmp_path / "r", taken, ()).warnings()
     assert "frames of a screencast" in told and "--update" in told
     assert (second.url, second.performed) == ("http://a/", ClickElement())
 
@@ -273,7 +273,7 @@ def test_its_own_screenshots_go_before_the_screencast(tmp_path: Path) -> None:
     taken = take(path)
     (step,) = taken.steps
     assert step.screenshot is not None and taken.screenshots[step.screenshot] == buffer.getvalue()
-    assert taken.scale == 1 and Imported(tmp_path / "r", taken, ()).warnings() == []
+    assert taken.scale == 1 and ImportReport(tmp_path / "r", taken, ()).warnings() == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportReport:
     """A recording that was taken over, without its secrets, and where it was put."""
 
     folder: Path
